@@ -64,7 +64,7 @@ pub(in crate::cli) struct LocalArgs {
     #[arg(long, value_name = "FILE")]
     pub(super) stages: Vec<PathBuf>,
     /// Nodes of the cluster.
-    #[arg(long, value_name = "N", default_value_t = 3)]
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = some)]
     pub(super) nodes: usize,
     /// What each node has room for, as in cpu=8,memory=32Gi,pods=110: Pods that find no room wait
     /// (docs/embedded-cluster.md). Default: nobody looks at what Pods ask for.
@@ -120,6 +120,11 @@ pub(in crate::cli) enum Output {
     Text,
     /// For machines.
     Json,
+}
+
+fn some(text: &str) -> Result<usize, String> {
+    let number = text.parse().ok().filter(|number| *number > 0);
+    number.ok_or_else(|| "must be a number from 1 on: without nodes no Pod ever runs".to_owned())
 }
 
 fn share(text: &str) -> Result<f64, String> {

@@ -1,6 +1,7 @@
 //! `lakh local`: an embedded cluster and the controller, in this process.
 
 mod args;
+mod bars;
 mod kubeconfig;
 mod look;
 mod manifests;
@@ -22,7 +23,9 @@ use crate::{
     runtime::{Controller, Options},
 };
 
-use super::{FAILED, OK, Problem, complain, finish::Requests, say, tunables::ModeName};
+use super::{
+    FAILED, OK, OutputError, Problem, complain, finish::Requests, say, tunables::ModeName,
+};
 use kubeconfig::Kubeconfig;
 use progress::ProgressDisplay;
 use watch::{Followed, Following};
@@ -48,9 +51,9 @@ pub(super) async fn run(args: LocalArgs, mut requests: Requests) -> Result<u8, P
     let work = async {
         if args.filenames.is_empty() {
             let (cluster, kubeconfig) = (&running.cluster, running.kubeconfig.as_ref());
-            serve(ready, cluster, kubeconfig, args.timeout, &mut requests).await
+            Ok(serve(ready, cluster, kubeconfig, args.timeout, &mut requests).await)
         } else if running.run.jobs.is_empty() {
-            OK
+            Ok(OK)
         } else {
             follow(&args, &running.run, &mut requests).await
         }
@@ -59,15 +62,15 @@ pub(super) async fn run(args: LocalArgs, mut requests: Requests) -> Result<u8, P
         code = work => code,
         why = running.cluster.saving_failed() => {
             complain(&why);
-            FAILED
+            Ok(FAILED)
         }
         ended = running.controller.ended() => {
             complain(&ended.to_string());
-            FAILED
+            Ok(FAILED)
         }
     };
     running.stop().await;
-    Ok(code)
+    Ok(code?)
 }
 
 /// Cluster and controller at work, with the Jobs of the manifests.
@@ -208,27 +211,26 @@ async fn serve(
 }
 
 /// Follows the Jobs to their ends, or to the end of patience.
-async fn follow(args: &LocalArgs, run: &Run, requests: &mut Requests) -> u8 {
+async fn follow(args: &LocalArgs, run: &Run, requests: &mut Requests) -> Result<u8, OutputError> {
     let (client, options) = (&run.client, &run.options);
     let mut following = Following::new(run.jobs.clone());
-    let mut progress = ProgressDisplay::new(&following);
+    let mut progress = ProgressDisplay::new(client.url().trim_end_matches('/'));
     let ended = tokio::select! {
         ended = following.run(client, options, |following| progress.show(following)) => ended,
         () = time_is_up(args.timeout) => Err(crate::wire::ApiError::no_answer("the time ran out")),
         () = requests.asked_to_end() => Err(crate::wire::ApiError::no_answer(INTERRUPTED)),
     };
-    progress.finish();
     // A server that does not answer keeps nobody.
     let _ = tokio::time::timeout(CONCLUSION, following.conclude(client, options)).await;
-    summary::print(&following, args.output);
-    match ended {
+    summary::print(&following, args.output)?;
+    Ok(match ended {
         Ok(()) if following.all_complete() => OK,
         Ok(()) => FAILED,
         Err(error) => {
             complain(&error.message);
             FAILED
         }
-    }
+    })
 }
 
 /// Returns when the time is up; never, if there is no limit.

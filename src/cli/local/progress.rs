@@ -6,11 +6,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use crate::{cli::words::harmless, clock::instant};
 
-use crate::clock::instant;
-
-use super::watch::{Followed, Following};
+use super::{
+    bars::{Bar, BarColour, Bars},
+    watch::{Followed, Following},
+};
 
 /// More Jobs than this share one bar.
 const BARS_MAX: usize = 16;
@@ -18,11 +19,20 @@ const BARS_MAX: usize = 16;
 /// Plain lines come at most this often.
 const LINE_EVERY: Duration = Duration::from_secs(1);
 
-/// What is shown while Jobs run, on standard error.
+/// Progress while Jobs run, on standard error.
 #[derive(Debug)]
-pub(super) enum ProgressDisplay {
+pub(super) struct ProgressDisplay {
+    form: ProgressForm,
+    /// The API server, for the command that resumes a suspended Job.
+    server: String,
+    /// Hints that plain lines have given.
+    hinted: Vec<String>,
+}
+
+#[derive(Debug)]
+enum ProgressForm {
     /// One for each Job, or one for all.
-    Bars(Vec<ProgressBar>),
+    Bars(Bars),
     Lines {
         said_at: Option<Instant>,
         said: String,
@@ -31,27 +41,33 @@ pub(super) enum ProgressDisplay {
 
 impl ProgressDisplay {
     /// Bars if standard error is a terminal.
-    pub(super) fn new(following: &Following) -> Self {
-        if std::io::stderr().is_terminal() {
-            Self::Bars(bars(following))
-        } else {
-            Self::Lines {
+    pub(super) fn new(server: &str) -> Self {
+        let form = match std::io::stderr().is_terminal() {
+            true => ProgressForm::Bars(Bars::default()),
+            false => ProgressForm::Lines {
                 said_at: None,
                 said: String::new(),
-            }
+            },
+        };
+        Self {
+            form,
+            server: server.to_owned(),
+            hinted: Vec::new(),
         }
     }
 
     /// Shows how it stands.
     pub(super) fn show(&mut self, following: &Following) {
-        match self {
-            Self::Bars(bars) => {
-                let each = following.jobs.len().div_ceil(bars.len().max(1));
-                for (bar, jobs) in bars.iter().zip(following.jobs.chunks(each.max(1))) {
-                    set(bar, jobs);
+        let hints = hints(following, &self.server);
+        match &mut self.form {
+            ProgressForm::Bars(bars) => bars.draw(&self::bars(following), &hints),
+            ProgressForm::Lines { said_at, said } => {
+                for hint in hints {
+                    if !self.hinted.contains(&hint) {
+                        crate::cli::say(&hint);
+                        self.hinted.push(hint);
+                    }
                 }
-            }
-            Self::Lines { said_at, said } => {
                 let early = said_at.is_some_and(|at| at.elapsed() < LINE_EVERY);
                 if early && !following.is_over() {
                     return;
@@ -65,65 +81,51 @@ impl ProgressDisplay {
             }
         }
     }
-
-    /// Leaves what is shown as it is.
-    pub(super) fn finish(&self) {
-        if let Self::Bars(bars) = self {
-            for bar in bars {
-                bar.abandon();
-            }
-        }
-    }
 }
 
-fn bars(following: &Following) -> Vec<ProgressBar> {
-    let all = MultiProgress::new();
-    let bar = |name: String, wanted: u64| {
-        let bar = all.add(ProgressBar::new(wanted));
-        bar.set_style(style("green"));
-        bar.set_prefix(cut(&name, PREFIX));
-        bar
-    };
+fn bars(following: &Following) -> Vec<Bar> {
     let jobs = &following.jobs;
-    if jobs.len() <= BARS_MAX {
-        jobs.iter()
-            .map(|job| bar(format!("{}/{}", job.namespace, job.name), job.wanted))
-            .collect()
-    } else {
-        let wanted = jobs.iter().map(|job| job.wanted).sum();
-        vec![bar(format!("{} Jobs", jobs.len()), wanted)]
+    match jobs.len() <= BARS_MAX {
+        true => jobs
+            .iter()
+            .map(|job| {
+                bar(
+                    format!("{}/{}", job.namespace, job.name),
+                    std::slice::from_ref(job),
+                )
+            })
+            .collect(),
+        false => vec![bar(format!("{} Jobs", jobs.len()), jobs)],
     }
 }
 
-/// How wide a Job's name and what is said of it may be.
-const PREFIX: usize = 24;
-const MESSAGE: usize = 46;
-
-fn style(color: &str) -> ProgressStyle {
-    let template = format!(
-        "{{prefix:{PREFIX}!}} {{wide_bar:.{color}/black}} {{pos:>7}}/{{len:7}} {{msg:{MESSAGE}!}}"
-    );
-    ProgressStyle::with_template(&template)
-        .expect("the template is well-formed")
-        .progress_chars("━━─")
-}
-
-/// A text that is cut says so.
-fn cut(text: &str, most: usize) -> String {
-    match text.char_indices().nth(most - 1) {
-        Some((end, _)) if text.chars().count() > most => format!("{}…", &text[..end]),
-        _ => text.to_owned(),
-    }
-}
-
-fn set(bar: &ProgressBar, jobs: &[Followed]) {
+fn bar(name: String, jobs: &[Followed]) -> Bar {
     let totals = ProgressTotals::of(jobs);
-    bar.set_position(totals.succeeded);
-    bar.set_style(style(totals.color()));
-    bar.set_message(cut(&totals.to_string(), MESSAGE));
-    if totals.ended == jobs.len() {
-        bar.abandon();
+    Bar {
+        name,
+        done: totals.succeeded,
+        all: totals.wanted,
+        words: totals.parts(),
+        colour: totals.colour(),
     }
+}
+
+/// Says how to resume a Job where only suspended ones are left: nothing here does.
+fn hints(following: &Following, server: &str) -> Vec<String> {
+    let open = following.jobs.iter().filter(|job| job.end.is_none());
+    let open: Vec<&Followed> = open.collect();
+    if open.iter().any(|job| !job.is_suspended()) {
+        return Vec::new();
+    }
+    let hint = |job: &&Followed| {
+        format!(
+            "{}/{} is suspended, and nothing here resumes it: Ctrl-C ends the run, kubectl -s {server} patch job -n {} {} \
+             --type=merge -p '{{\"spec\":{{\"suspend\":false}}}}' resumes it",
+            job.namespace, job.name, job.namespace, job.name
+        )
+    };
+    // The first one stands for all.
+    open.iter().map(hint).take(1).collect()
 }
 
 /// All Jobs in one line: of one Job its name, of more how many have ended.
@@ -177,12 +179,35 @@ impl ProgressTotals {
     }
 
     /// Red once a Job has failed, yellow when Pods have or nothing moves.
-    fn color(&self) -> &'static str {
+    fn colour(&self) -> BarColour {
         match (self.lost, self.failed, &self.why) {
-            (true, ..) => "red",
-            (false, 0, None) => "green",
-            (false, ..) => "yellow",
+            (true, ..) => BarColour::Red,
+            (false, 0, None) => BarColour::Green,
+            (false, ..) => BarColour::Yellow,
         }
+    }
+
+    /// The words beside a bar, the most important first: those that do not fit are left out.
+    fn parts(&self) -> Vec<String> {
+        let (active, failed, rate) = (self.active, self.failed, self.rate);
+        let mut parts = Vec::new();
+        if let Some(why) = &self.why {
+            parts.extend((failed > 0).then(|| format!("{failed} failed")));
+            parts.push(harmless(why).replace('\n', " "));
+            return parts;
+        }
+        parts.extend(self.lost.then(|| "Failed".to_owned()));
+        parts.push(format!("{failed} failed"));
+        parts.push(format!("{active} active"));
+        parts.extend(self.left().map(|left| format!("{left:.0} s left")));
+        parts.push(format!("{rate:.0} Pods/s"));
+        parts
+    }
+
+    /// Seconds that are left at this rate; unknown while nothing runs.
+    fn left(&self) -> Option<f64> {
+        let is_going = self.succeeded > 0 && !self.over && self.active > 0;
+        is_going.then(|| self.wanted.saturating_sub(self.succeeded) as f64 / self.rate)
     }
 }
 
@@ -196,11 +221,9 @@ impl fmt::Display for ProgressTotals {
             f.write_str("Failed: ")?;
         }
         write!(f, "{active} active, {failed} failed, {rate:.0} Pods/s")?;
-        // Nobody knows how long it takes when nothing runs.
-        if self.succeeded > 0 && !self.over && active > 0 {
-            let left = self.wanted.saturating_sub(self.succeeded) as f64 / rate;
-            write!(f, ", {left:.0} s left")?;
+        match self.left() {
+            Some(left) => write!(f, ", {left:.0} s left"),
+            None => Ok(()),
         }
-        Ok(())
     }
 }

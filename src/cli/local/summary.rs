@@ -1,22 +1,36 @@
 //! Says how it all ended.
 
+use std::io::IsTerminal as _;
+
+use ratatui::crossterm::terminal;
 use serde_json::{Value, json};
 
-use crate::cli::words::short_list as short;
+use crate::cli::{
+    OutputError,
+    words::{cut, short_list as short},
+};
 
 use super::{
     args::Output,
+    bars::wrapped,
     standstill::{list, text},
     watch::{Followed, Following},
 };
 
 /// Prints the closing summary to standard output.
-pub(super) fn print(following: &Following, output: Output) {
+pub(super) fn print(following: &Following, output: Output) -> Result<(), OutputError> {
     let text = match output {
-        Output::Text => table(following),
+        Output::Text => table(following, width()),
         Output::Json => format!("{:#}", json(following)),
     };
-    crate::cli::print(&text);
+    crate::cli::print(&text)
+}
+
+/// The width of the terminal, if standard output is one.
+fn width() -> Option<usize> {
+    let is_terminal = std::io::stdout().is_terminal();
+    let (width, _) = is_terminal.then(terminal::size)?.ok()?;
+    Some(usize::from(width))
 }
 
 fn result(job: &Followed) -> &'static str {
@@ -42,32 +56,61 @@ fn json(following: &Following) -> Value {
     json!({"jobs": jobs.collect::<Vec<_>>()})
 }
 
-fn table(following: &Following) -> String {
-    let name = |job: &Followed| format!("{}/{}", job.namespace, job.name);
-    let names = following.jobs.iter().map(|job| name(job).len());
-    let width = names.max().unwrap_or(0).max("JOB".len());
-    let mut lines = vec![format!(
-        "{:width$}  {:10}  {:>13}  {:>6}  {:>8}  {:>8}",
-        "JOB", "RESULT", "SUCCEEDED", "FAILED", "WALL", "PODS/S"
-    )];
-    for job in &following.jobs {
-        let succeeded = job.count("succeeded");
+/// A table; `width` is that of the terminal, if it goes to one.
+fn table(following: &Following, width: Option<usize>) -> String {
+    let head = ["JOB", "RESULT", "SUCCEEDED", "FAILED", "WALL", "PODS/S"].map(str::to_owned);
+    let rows = following.jobs.iter().map(|job| {
+        let (succeeded, failed) = (job.count("succeeded"), job.count("failed"));
         let wall = job.wall().as_secs_f64();
-        lines.push(format!(
-            "{:width$}  {:10}  {:>13}  {:>6}  {:>6.2} s  {:>8.0}",
-            name(job),
-            result(job),
+        [
+            format!("{}/{}", job.namespace, job.name),
+            result(job).to_owned(),
             format!("{succeeded}/{}", job.wanted),
-            job.count("failed"),
-            wall,
-            (succeeded + job.count("failed")) as f64 / wall.max(0.001),
-        ));
+            failed.to_string(),
+            format!("{wall:.2} s"),
+            format!("{:.0}", (succeeded + failed) as f64 / wall.max(0.001)),
+        ]
+    });
+    let rows: Vec<[String; 6]> = rows.collect();
+    let all = || std::iter::once(&head).chain(&rows);
+    let mut widths: [usize; 6] =
+        std::array::from_fn(|at| all().map(|row| row[at].chars().count()).max().unwrap_or(0));
+    // On a terminal a name gives way, as numbers in the wrong column cannot be read.
+    let numbers: usize = widths[1..].iter().map(|width| width + GAP).sum();
+    if let Some(width) = width {
+        widths[0] = widths[0].min(width.saturating_sub(numbers).max(LEAST_NAME));
+    }
+    let line = |row: &[String; 6]| {
+        let mut line = format!("{:<width$}", cut(&row[0], widths[0]), width = widths[0]);
+        line.push_str(&format!("  {:<width$}", row[1], width = widths[1]));
+        for (cell, width) in row[2..].iter().zip(&widths[2..]) {
+            line.push_str(&format!("  {cell:>width$}"));
+        }
+        line
+    };
+    let mut lines = vec![line(&head)];
+    for (job, row) in following.jobs.iter().zip(&rows) {
+        lines.push(line(row));
         for more in details(job) {
-            lines.push(format!("{:width$}  {more}", ""));
+            match width {
+                // Below the name, so that long words have room.
+                Some(width) => {
+                    let broken = wrapped(&more, width.saturating_sub(INDENT));
+                    lines.extend(broken.iter().map(|line| format!("{:INDENT$}{line}", "")));
+                }
+                None => lines.push(format!("{:width$}  {more}", "", width = widths[0])),
+            }
         }
     }
     lines.join("\n")
 }
+
+/// Between two columns, and before the lines below a Job.
+const GAP: usize = 2;
+const INDENT: usize = 4;
+
+/// A name is not cut to less.
+const LEAST_NAME: usize = 12;
 
 /// What is worth a line of its own: why it failed or has not ended, which indexes, and how its Pods ended.
 fn details(job: &Followed) -> Vec<String> {
@@ -77,7 +120,8 @@ fn details(job: &Followed) -> Vec<String> {
         Some((_, false)) => lines.push(why(job)),
         None => lines.extend(job.why.clone()),
     }
-    if let Some(indexes) = job.status["failedIndexes"].as_str() {
+    let indexes = job.status["failedIndexes"].as_str();
+    if let Some(indexes) = indexes.filter(|indexes| !indexes.is_empty()) {
         lines.push(format!("failed indexes: {}", short(indexes)));
     }
     let more = job.failures.len().saturating_sub(MOST_CAUSES);

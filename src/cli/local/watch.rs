@@ -72,6 +72,16 @@ impl Followed {
             .map_or_else(|| self.started.elapsed(), |(wall, _)| wall)
     }
 
+    /// True if its status says that it is suspended.
+    pub(super) fn is_suspended(&self) -> bool {
+        self.has_condition("Suspended")
+    }
+
+    fn has_condition(&self, kind: &str) -> bool {
+        let mut conditions = list(&self.status["conditions"]);
+        conditions.any(|it| it["type"] == kind && it["status"] == "True")
+    }
+
     /// Whether its status has not changed for a while.
     fn stands_still(&self) -> bool {
         // A status is written rarely while Pods run, and they may run long.
@@ -86,12 +96,9 @@ impl Followed {
         }
         self.status = status;
         if self.end.is_none() {
-            let is_true = |kind: &str| {
-                let mut conditions = list(&self.status["conditions"]);
-                conditions.any(|it| it["type"] == kind && it["status"] == "True")
-            };
-            if is_true("Complete") || is_true("Failed") {
-                self.end = Some((self.started.elapsed(), is_true("Complete")));
+            let is_complete = self.has_condition("Complete");
+            if is_complete || self.has_condition("Failed") {
+                self.end = Some((self.started.elapsed(), is_complete));
             }
         }
     }
