@@ -19,9 +19,14 @@ mod tests;
 
 use std::io::IsTerminal as _;
 
-use crate::cluster;
-
-use super::{FAILED, OK, Problem, UNUSABLE, ask::Asker, complain, finish::Requests, print as tell};
+use super::{
+    FAILED, OK, Problem, UNUSABLE,
+    ask::Asker,
+    complain,
+    connect::{configure, server_problem},
+    finish::Requests,
+    print as tell,
+};
 use print::Examination;
 use report::Verdict;
 
@@ -41,11 +46,11 @@ pub(super) async fn run(args: DoctorArgs, mut requests: Requests) -> Result<u8, 
 
 async fn examine(args: DoctorArgs) -> Result<u8, Problem> {
     let patient = args.patient()?;
-    let client = cluster::configure(args.kubeconfig.as_deref(), args.context.as_deref()).await?;
+    let client = configure(args.kubeconfig.as_deref(), args.context.as_deref()).await?;
     let url = client.url().to_owned();
     let asker = Asker::new(client);
     let facts = look::look(&asker, &patient).await;
-    let mut facts = facts.map_err(|error| format!("API server {url}: {error}"))?;
+    let mut facts = facts.map_err(|error| server_problem(&url, &error))?;
     let fixed = match args.fix {
         true => Some(fix::fix(&asker, &patient, &mut facts).await),
         false => None,
@@ -59,8 +64,8 @@ async fn examine(args: DoctorArgs) -> Result<u8, Problem> {
         fixed: fixed.as_ref(),
     };
     match args.output {
-        DoctorOutput::Json => tell(&print::json(examination)),
-        DoctorOutput::Text => tell(&print::text(examination, is_colourful())),
+        DoctorOutput::Json => tell(&print::json(examination))?,
+        DoctorOutput::Text => tell(&print::text(examination, is_colourful()))?,
     }
     let is_found = |verdict| matches!(verdict, Verdict::Warning | Verdict::Failed);
     let mut verdicts = diagnoses.iter().map(|diagnosis| diagnosis.verdict());

@@ -51,6 +51,8 @@ struct SeenByCase {
     flow: Option<[String; 2]>,
     /// `VERB RESOURCE`: what may not be done.
     denied: Vec<String>,
+    /// False if the account of --service-account does not exist; `unseen` takes `account`, too.
+    account: Option<bool>,
     leases: Vec<Value>,
     /// Leases that are renewed between two looks.
     moving: Vec<String>,
@@ -114,6 +116,15 @@ impl SeenByCase {
         }
     }
 
+    fn account(&self, patient: &Patient) -> Option<Result<bool, Unseen>> {
+        patient.account.as_ref()?;
+        let mut unseen = self.sight::<()>("account", Vec::new()).unseen;
+        Some(match unseen.pop() {
+            Some(unseen) => Err(unseen),
+            None => Ok(self.account.unwrap_or(true)),
+        })
+    }
+
     fn facts(&self, patient: &Patient) -> Facts {
         let now = Time::parse_rfc3339(NOW).expect("a time");
         let numbers = self.version.as_deref().and_then(|version| {
@@ -161,6 +172,7 @@ impl SeenByCase {
                 flow: self.flow.clone(),
             },
             rights: self.sight("rights", needed),
+            account: self.account(patient),
             leases: self.sight("leases", leases.collect()),
             jobs: self.sight("jobs", jobs.collect()),
             pods: self.sight("pods", pods.collect()),

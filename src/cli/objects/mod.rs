@@ -5,9 +5,9 @@
 mod events;
 mod managers;
 mod quotas;
-mod refusers;
+mod refusals;
 
 pub(super) use events::event_time;
 pub(super) use managers::meant_manager;
 pub(super) use quotas::{is_of_all_pods, used_up};
-pub(super) use refusers::PodRefuser;
+pub(super) use refusals::{Refusal, RefusedWrite, Refuser};

@@ -5,8 +5,12 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::{
-    cli::{Problem, ask::Asker, leader_election::is_subdomain},
-    cluster,
+    cli::{
+        Problem,
+        ask::Asker,
+        connect::{self, server_problem},
+        leader_election::is_subdomain,
+    },
     model::JobKey,
     wire::{ApiError, ErrorKind},
 };
@@ -40,7 +44,7 @@ impl JobName {
     pub(in crate::cli) fn parse(text: &str) -> Result<Self, String> {
         let name = match text.split_once('/') {
             Some((kind, name)) if KINDS.contains(&kind) => name,
-            Some((kind, _)) => return Err(format!("{kind} is not Jobs: give NAME or job/NAME")),
+            Some(_) => return Err("names no Job: give NAME or job/NAME".to_owned()),
             None => text,
         };
         match is_subdomain(name) {
@@ -57,7 +61,7 @@ impl JobArgs {
         if let Some(odd) = namespace.filter(|name| !is_subdomain(name)) {
             return Err(format!("--namespace {odd}: is no name of an object").into());
         }
-        let configured = cluster::configure(self.kubeconfig.as_deref(), self.context.as_deref());
+        let configured = connect::configure(self.kubeconfig.as_deref(), self.context.as_deref());
         let client = configured.await?;
         let JobName(name) = &self.job;
         let key = JobKey {
@@ -78,7 +82,7 @@ pub(in crate::cli) fn no_job(asker: &Asker, key: &JobKey, error: &ApiError) -> P
             "Job {key}: not found on {url}; -n names another namespace, --context another cluster"
         )
         .into(),
-        _ => format!("Job {key}: API server {url}: {error}").into(),
+        _ => format!("Job {key}: {}", server_problem(url, error)).into(),
     }
 }
 

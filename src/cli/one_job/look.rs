@@ -132,6 +132,14 @@ async fn look_at_pods(asker: &Asker, sight: &mut JobSight, depth: Depth) {
             // Some that run are not ready: what is wrong with these is likely to be so with all of them.
             ask(asker, sight, RUNNING, Pages::First).await;
         }
+        if !job.has_begun() && depth == Depth::Reasons {
+            // Without a status, any Pod shows that a controller works on the Job.
+            for phases in [RUNNING, SUCCEEDED] {
+                if sight.pods.seen == 0 {
+                    ask(asker, sight, phases, Pages::First).await;
+                }
+            }
+        }
     }
     sight.pods.finish();
 }

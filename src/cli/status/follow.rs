@@ -6,7 +6,7 @@
 //! Must not: say anything about a Job but what its report says.
 
 use std::{
-    io::{IsTerminal as _, Write as _},
+    io::IsTerminal as _,
     time::{Duration, Instant},
 };
 
@@ -14,11 +14,11 @@ use futures::StreamExt as _;
 
 use crate::{
     cli::{
-        FAILED, OK, Problem, TIMED_OUT,
+        FAILED, OK, OutputError, Problem, TIMED_OUT,
         ask::Asker,
         complain,
         one_job::{Depth, JobDetails, JobSight, SeenSuccesses, look, no_job, read_job},
-        output::{json_line, yaml},
+        output::{json_line, put, yaml},
         print as tell,
     },
     clock::instant,
@@ -41,6 +41,15 @@ const LOOK_EVERY: Duration = Duration::from_secs(2);
 
 /// Lines of a terminal that are redrawn: more would scroll away on a small one.
 const MOST_LINES: usize = 20;
+
+/// Why a watch ended before its time.
+#[derive(Debug, thiserror::Error)]
+enum WatchError {
+    #[error(transparent)]
+    Api(#[from] ApiError),
+    #[error(transparent)]
+    Output(#[from] OutputError),
+}
 
 /// How a Job that was watched ended.
 enum WatchEnd {
@@ -119,7 +128,7 @@ impl<'a> Follower<'a> {
     async fn run(&mut self) -> Result<WatchEnd, Problem> {
         let uid = self.sight.job.job.uid;
         loop {
-            if let Some(end) = self.show().await {
+            if let Some(end) = self.show().await? {
                 return Ok(end);
             }
             let begun = instant();
@@ -127,7 +136,8 @@ impl<'a> Follower<'a> {
                 Ok(Some(end)) => return Ok(end),
                 Ok(None) => {}
                 // Where it may not be watched, the Job is asked for in its place.
-                Err(error) => tracing::debug!(%error, "the watch ended"),
+                Err(WatchError::Api(error)) => tracing::debug!(%error, "the watch ended"),
+                Err(WatchError::Output(error)) => return Err(error.into()),
             }
             if begun.elapsed() < POLL {
                 tokio::time::sleep(POLL).await;
@@ -146,7 +156,7 @@ impl<'a> Follower<'a> {
     }
 
     /// Shows changes as they come, until the Job has ended or the watch; how the Job ended, if it has.
-    async fn watch(&mut self, uid: Uid) -> Result<Option<WatchEnd>, ApiError> {
+    async fn watch(&mut self, uid: Uid) -> Result<Option<WatchEnd>, WatchError> {
         let path = format!(
             "{}?watch=true&fieldSelector=metadata.name%3D{}&resourceVersion={}",
             paths::jobs(Some(&self.key.namespace)),
@@ -167,7 +177,7 @@ impl<'a> Follower<'a> {
                 };
                 self.see(*job);
                 // It may have ended since, as a look at its Pods may show.
-                if let Some(end) = self.show().await {
+                if let Some(end) = self.show().await? {
                     return Ok(Some(end));
                 }
             }
@@ -181,7 +191,7 @@ impl<'a> Follower<'a> {
     }
 
     /// Shows how the Job stands; how it ended, if it has.
-    async fn show(&mut self) -> Option<WatchEnd> {
+    async fn show(&mut self) -> Result<Option<WatchEnd>, OutputError> {
         let has_ended = self.sight.job.end().is_some();
         if has_ended || instant() >= self.next_look {
             self.look_again().await;
@@ -193,11 +203,11 @@ impl<'a> Follower<'a> {
             report.add(recorded.clone());
         }
         let end = self.sight.job.end();
-        self.screen.show(&report, &self.sight, end.is_some());
-        end.map(|end| match end.is(ConditionKind::Complete) {
+        self.screen.show(&report, &self.sight, end.is_some())?;
+        Ok(end.map(|end| match end.is(ConditionKind::Complete) {
             true => WatchEnd::Complete,
             false => WatchEnd::Failed,
-        })
+        }))
     }
 
     async fn ask_controller(&mut self) {
@@ -262,47 +272,48 @@ impl Screen {
         }
     }
 
-    fn show(&mut self, report: &StatusReport, sight: &JobSight, is_last: bool) {
+    fn show(
+        &mut self,
+        report: &StatusReport,
+        sight: &JobSight,
+        is_last: bool,
+    ) -> Result<(), OutputError> {
         match self.output {
             StatusOutput::Json => tell(&json_line(report)),
             StatusOutput::Yaml => tell(&format!("---\n{}", yaml(report))),
             _ if is_last => {
-                self.wipe();
-                tell(&form(report, sight, self.output));
+                self.wipe()?;
+                tell(&form(report, sight, self.output))
             }
             _ if self.is_terminal => {
-                self.wipe();
-                self.draw(&print::text(report, sight.now));
+                self.wipe()?;
+                self.draw(&print::text(report, sight.now))
             }
             _ => {
                 let line = print::line(report);
                 if line != self.said {
-                    tell(&line);
+                    tell(&line)?;
                     self.said = line;
                 }
+                Ok(())
             }
         }
     }
 
     /// Takes away what was drawn last.
-    fn wipe(&mut self) {
-        if self.drawn > 0 {
+    fn wipe(&mut self) -> Result<(), OutputError> {
+        let drawn = std::mem::take(&mut self.drawn);
+        match drawn {
+            0 => Ok(()),
             // Up to its first line, and clear all below.
-            put(&format!("\x1b[{}A\x1b[J", self.drawn));
-            self.drawn = 0;
+            lines => put(format!("\x1b[{lines}A\x1b[J").as_bytes()),
         }
     }
 
-    fn draw(&mut self, text: &str) {
+    fn draw(&mut self, text: &str) -> Result<(), OutputError> {
         let lines: Vec<&str> = text.lines().take(MOST_LINES).collect();
         self.drawn = lines.len();
         // A line that is too long is cut by the terminal, not wrapped: else their number would be wrong.
-        put(&format!("\x1b[?7l{}\n\x1b[?7h", lines.join("\n")));
+        put(format!("\x1b[?7l{}\n\x1b[?7h", lines.join("\n")).as_bytes())
     }
-}
-
-/// Writes to the terminal. One that is gone is no reason to end: the exit code still tells.
-fn put(text: &str) {
-    let mut out = std::io::stdout().lock();
-    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }

@@ -87,7 +87,7 @@ async fn tell_status(args: StatusArgs) -> Result<u8, Problem> {
     if let Some(controller) = &controller {
         report.add(recorded::look(&sight, controller).await);
     }
-    tell(&form(&report, &sight, args.output));
+    tell(&form(&report, &sight, args.output))?;
     Ok(OK)
 }
 

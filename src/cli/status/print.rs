@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 
 use crate::{
-    cli::words::{count, harmless, moment, rate, short_list, span},
+    cli::words::{count, cut, harmless, moment, rate, short_list, span},
     model::Time,
 };
 
@@ -91,7 +91,7 @@ pub(in crate::cli) fn state(report: &StatusReport) -> String {
         .seconds
         .map(|it| span(std::time::Duration::from_secs(it)));
     match (report.state, took) {
-        (JobStanding::New, _) => "no controller has begun it".to_owned(),
+        (JobStanding::New, _) => "no controller has written its status".to_owned(),
         (JobStanding::Running, Some(took)) => format!("running for {took}"),
         (JobStanding::Running, None) => "running".to_owned(),
         (JobStanding::Suspended, _) => "suspended".to_owned(),
@@ -187,8 +187,13 @@ pub(in crate::cli) fn failure(cause: &CauseReport, now: Time) -> String {
 
 /// A message that fits on a line.
 fn message(failure: &FailureReport) -> Option<String> {
-    let line = failure.message.as_deref()?.lines().next()?;
-    Some(line.chars().take(SHOWN_MESSAGE).collect())
+    let mut lines = failure.message.as_deref()?.lines();
+    let first = lines.next()?;
+    match lines.next() {
+        // The mark stands for the lines that are left out.
+        Some(_) => Some(cut(&format!("{first}…"), SHOWN_MESSAGE)),
+        None => Some(cut(first, SHOWN_MESSAGE)),
+    }
 }
 
 /// What waits after failures, and until when.

@@ -64,11 +64,13 @@ async fn explain(args: WhyArgs) -> Result<u8, Problem> {
         WhyOutput::Text => print::text(&sight, &reasons, &unseen),
         WhyOutput::Json => json(&object),
         WhyOutput::Yaml => yaml(&object),
-    });
+    })?;
     Ok(OK)
 }
 
-/// Why a Job that was looked at does not go on, in sentences.
-pub(super) fn in_words(sight: &JobSight) -> String {
-    print::sentences(&judge::judge(sight))
+/// Why a Job that was looked at does not go on, in sentences; none if nothing holds it.
+pub(super) fn trouble(sight: &JobSight) -> Option<String> {
+    let reasons = judge::judge(sight);
+    let is_held = reasons.iter().any(|reason| !reason.is_progress());
+    is_held.then(|| print::sentences(&reasons))
 }

@@ -25,4 +25,9 @@ impl Reason {
             remedy: remedy.into(),
         }
     }
+
+    /// True if the Job goes on as it should.
+    pub(super) fn is_progress(&self) -> bool {
+        self.cause == "running" && self.remedy.is_empty()
+    }
 }

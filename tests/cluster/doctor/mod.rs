@@ -272,6 +272,24 @@ async fn a_leader_that_is_gone() {
     cluster.shutdown().await;
 }
 
+/// Creates the service account lakh of namespace lakh-system.
+async fn create_account(kubeconfig: &Path) {
+    let connected = lakh::cluster::connect(Some(kubeconfig), None).await;
+    let client = connected.expect("the embedded server answers");
+    for (path, kind, name) in [
+        ("/api/v1/namespaces", "Namespace", "lakh-system"),
+        (
+            "/api/v1/namespaces/lakh-system/serviceaccounts",
+            "ServiceAccount",
+            "lakh",
+        ),
+    ] {
+        let object = json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": name}});
+        let created = client.create(path, object.to_string()).await;
+        created.expect("a good object");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn rights_are_those_of_whoever_looks_or_of_an_account() {
     const TOKENS: &str = "secret,ann,1,\"system:masters\"\nguest,bob,2,\"readers\"\n\
@@ -307,8 +325,14 @@ async fn rights_are_those_of_whoever_looks_or_of_an_account() {
         "rights",
         &["missing in all namespaces, for whoever calls: create tokenreviews.authentication.k8s.io; create subjectaccessreviews.authorization.k8s.io"],
     );
-    // Readers may not ask about others.
     let account = "--service-account=lakh-system/lakh";
+    let said = doctor(&master, &[account]).await;
+    said.is("rights", "failed").finds(
+        "rights",
+        &["there is no service account lakh-system/lakh", "new tokens"],
+    );
+    create_account(&master).await;
+    // Readers may not ask about others.
     let said = doctor(&guest, &[account]).await;
     let unseen = &said.is("rights", "unseen").check("rights")["unseen"][0];
     assert_eq!(unseen["what"], "what may be done");
@@ -319,6 +343,7 @@ async fn rights_are_those_of_whoever_looks_or_of_an_account() {
         "{unseen}"
     );
     let said = doctor(&master, &[account]).await;
+    assert!(!said.found("rights").contains("there is no service account"));
     said.is("rights", "failed").finds("rights", &["for system:serviceaccount:lakh-system:lakh: delete jobs.batch", "namespace lakh-system, for system:serviceaccount:lakh-system:lakh: create, update leases.coordination.k8s.io"]);
 
     let stranger = folder.path().join("stranger");

@@ -2,6 +2,7 @@
 //! `src/cli/status/tests` and `src/cli/why/tests`.
 
 mod causes;
+mod counsel;
 mod watch;
 
 use std::{

@@ -18,7 +18,7 @@ use k8s_openapi::{
     jiff::Timestamp,
 };
 
-use crate::wire::roster_of;
+use crate::{cli::leader_election::SYSTEM_NAMESPACE, wire::roster_of};
 
 pub(super) use crate::cli::ask::{ClockFacts, Sight, Unseen};
 
@@ -26,14 +26,14 @@ use admission::AdmissionFacts;
 use jobs::JobFacts;
 use pods::HeldPod;
 
-/// The reason of an Event on a Job for which a Pod could not be made.
-pub(super) const POD_REFUSED: &str = "FailedCreate";
-
 /// The reason of an Event on a Job on which lakh has noticed another controller.
 pub(super) const ANOTHER_CONTROLLER: &str = "AnotherController";
 
 /// The process with the built-in controllers: so their Lease is called, and so the server names it as a writer.
 pub(super) const BUILT_IN: &str = "kube-controller-manager";
+
+/// The names of the Leases of API servers begin so. Source: `pkg/controlplane/apiserver/server.go` of Kubernetes.
+const SERVER_PREFIX: &str = "apiserver-";
 
 /// All that was seen.
 #[derive(Debug, Default)]
@@ -42,11 +42,13 @@ pub(super) struct Facts {
     pub(super) now: Time,
     pub(super) server: ServerFacts,
     pub(super) rights: Sight<RightFacts>,
+    /// True if the controller's service account exists; none if no account was named.
+    pub(super) account: Option<Result<bool, Unseen>>,
     pub(super) leases: Sight<LeaseFacts>,
     pub(super) jobs: Sight<JobFacts>,
     /// Pods that a finalizer for the counting of Jobs' Pods holds.
     pub(super) pods: Sight<HeldPod>,
-    /// Events on Jobs, of the reasons that matter.
+    /// Warning Events about Jobs.
     pub(super) events: Sight<Event>,
     pub(super) quotas: Sight<ResourceQuota>,
     pub(super) namespaces: Sight<NamespaceFacts>,
@@ -135,6 +137,11 @@ impl LeaseFacts {
     /// Whether somebody leads by it.
     pub(super) fn is_live(&self) -> bool {
         !self.holder.is_empty() && (self.is_moving || !self.is_over())
+    }
+
+    /// Whether an API server renews it to say that it is there, every ten seconds.
+    pub(super) fn is_of_server(&self) -> bool {
+        self.namespace == SYSTEM_NAMESPACE && self.name.starts_with(SERVER_PREFIX)
     }
 
     /// Namespace and name.

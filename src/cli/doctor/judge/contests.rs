@@ -37,7 +37,8 @@ pub(super) fn judge(patient: &Patient, facts: &Facts) -> Diagnosis {
         .iter()
         .filter(|job| job.is_at_work())
         .collect();
-    let told: BTreeSet<String> = recent(facts, ANOTHER_CONTROLLER, RECENT)
+    let told: BTreeSet<String> = recent(facts, RECENT)
+        .filter(|it| it.event.reason.as_deref() == Some(ANOTHER_CONTROLLER))
         .map(|event| event.job)
         .collect();
     let mut contests: BTreeMap<Vec<&str>, Vec<String>> = BTreeMap::new();

@@ -1,43 +1,84 @@
-//! Events on Jobs that are not yet over: what happened of late.
+//! Warning Events about Jobs: recent ones of unfinished Jobs, and the newest of some Jobs.
 //!
 //! Must not: judge.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
-use crate::cli::{doctor::facts::Facts, objects::event_time};
+use k8s_openapi::api::core::v1::Event;
 
-/// An Event on a Job.
+use crate::{
+    cli::{
+        doctor::facts::{Facts, jobs::JobFacts},
+        objects::event_time,
+    },
+    model::{Time, Uid},
+};
+
+/// An Event about a Job.
 #[derive(Debug)]
 pub(super) struct JobEvent<'a> {
     /// Namespace and name of the Job.
     pub(super) job: String,
-    pub(super) message: &'a str,
+    /// None if the Jobs could not be listed.
+    pub(super) facts: Option<&'a JobFacts>,
+    pub(super) event: &'a Event,
+    pub(super) at: Time,
 }
 
-/// Events of a reason that are not older than this, on Jobs that are not known to be over or gone.
-pub(super) fn recent<'a>(
-    facts: &'a Facts,
-    reason: &str,
-    within: Duration,
-) -> impl Iterator<Item = JobEvent<'a>> {
+impl JobEvent<'_> {
+    pub(super) fn message(&self) -> &str {
+        self.event.message.as_deref().unwrap_or_default()
+    }
+
+    /// True if the Job's status has been written since.
+    pub(super) fn is_before_status(&self) -> bool {
+        let writers = self.facts.into_iter().flat_map(|job| &job.writers);
+        writers.map(|(_, at)| *at).max() >= Some(self.at)
+    }
+}
+
+/// Events that are not older than this, of Jobs that are not known to be over or gone.
+pub(super) fn recent(facts: &Facts, within: Duration) -> impl Iterator<Item = JobEvent<'_>> {
     // Of Jobs that could not be listed nothing is known.
     let all_seen = facts.jobs.unseen.is_empty();
     let at_work = facts.jobs.found.iter().filter(|job| job.is_at_work());
-    let at_work: BTreeSet<String> = at_work.map(|job| job.id.uid.to_string()).collect();
+    let at_work: BTreeMap<String, &JobFacts> =
+        at_work.map(|job| (job.id.uid.to_string(), job)).collect();
     let events = facts.events.found.iter();
-    let events = events.filter(move |event| {
-        let uid = event.involved_object.uid.as_deref().unwrap_or_default();
-        let is_at_work = !all_seen || at_work.contains(uid);
-        let is_recent = facts.now.since(event_time(event)) <= within;
-        event.reason.as_deref() == Some(reason) && is_at_work && is_recent
-    });
-    events.map(|event| {
+    events.filter_map(move |event| {
         let object = &event.involved_object;
-        let namespace = object.namespace.as_deref().unwrap_or_default();
-        let name = object.name.as_deref().unwrap_or_default();
-        JobEvent {
-            job: format!("{namespace}/{name}"),
-            message: event.message.as_deref().unwrap_or_default(),
-        }
+        let job = at_work.get(object.uid.as_deref().unwrap_or_default());
+        let at = event_time(event);
+        let is_told = (job.is_some() || !all_seen) && facts.now.since(at) <= within;
+        is_told.then(|| JobEvent {
+            job: format!(
+                "{}/{}",
+                object.namespace.as_deref().unwrap_or_default(),
+                object.name.as_deref().unwrap_or_default()
+            ),
+            facts: job.copied(),
+            event,
+            at,
+        })
     })
+}
+
+/// The newest Event about one of these Jobs for which `matches` holds, however old.
+pub(super) fn newest(
+    facts: &Facts,
+    jobs: impl Iterator<Item = Uid>,
+    matches: impl Fn(&Event) -> bool,
+) -> Option<&Event> {
+    let uids: BTreeSet<String> = jobs.map(|uid| uid.to_string()).collect();
+    let events = facts.events.found.iter();
+    let about = events.filter(|event| {
+        let uid = event.involved_object.uid.as_deref();
+        uid.is_some_and(|uid| uids.contains(uid))
+    });
+    about
+        .filter(|event| matches(event))
+        .max_by_key(|event| event_time(event))
 }

@@ -8,6 +8,8 @@ use crate::cli::doctor::{
 
 use crate::cli::words::{names, span};
 
+use super::store;
+
 pub(super) fn judge(patient: &Patient, facts: &Facts) -> Diagnosis {
     let mut diagnosis = Diagnosis::new("leader").without(&facts.leases.unseen);
     let is_own = |lease: &&LeaseFacts| patient.leases.contains(&lease.name);
@@ -15,7 +17,7 @@ pub(super) fn judge(patient: &Patient, facts: &Facts) -> Diagnosis {
     let live: Vec<&LeaseFacts> = own.iter().copied().filter(|it| it.is_live()).collect();
     match (live.as_slice(), own.as_slice()) {
         ([], []) => nobody(patient, facts, &mut diagnosis),
-        ([], [last, ..]) => gone(last, &mut diagnosis),
+        ([], [last, ..]) => gone(last, store::is_stuck(facts), &mut diagnosis),
         ([leader], _) => {
             let who = match leader.replicas {
                 Some((1, ranges)) => format!("1 replica has {ranges} ranges"),
@@ -74,7 +76,7 @@ fn nobody(patient: &Patient, facts: &Facts, diagnosis: &mut Diagnosis) {
 }
 
 /// Somebody has led.
-fn gone(last: &LeaseFacts, diagnosis: &mut Diagnosis) {
+fn gone(last: &LeaseFacts, is_store_stuck: bool, diagnosis: &mut Diagnosis) {
     diagnosis.summary = "nobody leads".to_owned();
     let (since, key) = (ago(last), last.key());
     match last.holder.as_str() {
@@ -84,6 +86,12 @@ fn gone(last: &LeaseFacts, diagnosis: &mut Diagnosis) {
             "the last leader ended as it was asked to, and no other was there to take over",
             "start lakh again; if it runs, look into its log: a standby takes a Lease that was given back within \
              seconds",
+        ),
+        holder if is_store_stuck => diagnosis.find(
+            Level::Failed,
+            format!("{holder} has not renewed Lease {key} for {since}, and nobody took over"),
+            "the API server takes no writes, of a Lease neither",
+            "see the check of store; the controller goes on by itself once it can write",
         ),
         holder => diagnosis.find(
             Level::Failed,

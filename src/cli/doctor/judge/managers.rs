@@ -1,9 +1,15 @@
 //! Whether there is a controller for each Job: of a `spec.managedBy` that nobody serves, a typo for example, nothing
 //! ever comes.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, HashSet},
+    time::Duration,
+};
 
-use crate::{model::DEFAULT_MANAGER, runtime::Mode};
+use crate::{
+    model::{Controller, DEFAULT_MANAGER, JobId},
+    runtime::Mode,
+};
 
 use crate::cli::{
     doctor::{
@@ -20,20 +26,39 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(super) fn judge(patient: &Patient, facts: &Facts) -> Diagnosis {
     let mut diagnosis = Diagnosis::new("managers").without(&facts.jobs.unseen);
-    let mut managers: BTreeMap<&str, [Vec<&JobFacts>; 2]> = BTreeMap::new();
+    let mut managers: BTreeMap<&str, [Vec<&JobFacts>; 3]> = BTreeMap::new();
+    let with_pods: HashSet<&JobId> = facts
+        .pods
+        .found
+        .iter()
+        .filter_map(|pod| match &pod.controller {
+            Controller::Job(id) => Some(id),
+            Controller::Other | Controller::None => None,
+        })
+        .collect();
+    let events = facts.events.found.iter();
+    let warned: HashSet<&str> = events
+        .filter_map(|event| event.involved_object.uid.as_deref())
+        .collect();
     for job in facts.jobs.found.iter().filter(|job| job.is_at_work()) {
-        let [begun, waiting] = managers.entry(manager(job)).or_default();
+        let [begun, waiting, silent] = managers.entry(manager(job)).or_default();
+        // Pods and Warnings show that a controller works on it.
+        let is_worked_on =
+            with_pods.contains(&job.id) || warned.contains(job.id.uid.to_string().as_str());
         let is_new = facts.now.since(job.created.unwrap_or_default()) < PATIENCE;
         if job.has_begun {
             begun.push(job);
         } else if !is_new && !job.suspended && !job.is_deleting {
             // A queue may hold a suspended Job back before any controller has to see it.
-            waiting.push(job);
+            match is_worked_on {
+                true => silent.push(job),
+                false => waiting.push(job),
+            }
         }
     }
     let at_work: usize = managers
         .values()
-        .map(|[begun, waiting]| begun.len() + waiting.len())
+        .map(|kinds| kinds.iter().map(Vec::len).sum::<usize>())
         .sum();
     if !facts.jobs.found.is_empty() || facts.jobs.unseen.is_empty() {
         diagnosis.summary = match at_work {
@@ -45,14 +70,28 @@ pub(super) fn judge(patient: &Patient, facts: &Facts) -> Diagnosis {
             ),
         };
     }
-    for (name, [begun, waiting]) in &managers {
+    for (name, [begun, waiting, silent]) in &managers {
+        if !silent.is_empty() {
+            let jobs = names(silent.iter().map(|job| &job.id.key));
+            let number = count(silent.len(), "Job");
+            diagnosis.find(
+                Level::Warning,
+                format!("{number} of spec.managedBy {name} without a status after a minute: {jobs}"),
+                "their Pods or Warnings suggest that a controller works on them: its status updates are refused, or it has \
+                 too much to do",
+                format!(
+                    "see the checks of refused-writes and refused-pods, and the log of {name}; do not start a second \
+                     controller"
+                ),
+            );
+        }
         if waiting.is_empty() {
             continue;
         }
         let jobs = names(waiting.iter().map(|job| &job.id.key));
         let number = count(waiting.len(), "Job");
         let what = format!("{number} of spec.managedBy {name} not begun after a minute: {jobs}");
-        if !begun.is_empty() {
+        if !begun.is_empty() || !silent.is_empty() {
             diagnosis.find(
                 Level::Warning,
                 what,
@@ -62,7 +101,15 @@ pub(super) fn judge(patient: &Patient, facts: &Facts) -> Diagnosis {
             );
             continue;
         }
-        let (cause, remedy) = unserved(patient, name);
+        let is_blind = !facts.pods.unseen.is_empty() || !facts.events.unseen.is_empty();
+        let (cause, remedy) = match is_blind && *name == DEFAULT_MANAGER {
+            true => (
+                "no controller serves it, or one does whose Pods and Events could not be seen"
+                    .to_owned(),
+                "look with rights to list Pods and Events before you start a controller".to_owned(),
+            ),
+            false => unserved(patient, name),
+        };
         diagnosis.find(Level::Failed, what, cause, remedy);
     }
     diagnosis

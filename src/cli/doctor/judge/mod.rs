@@ -13,14 +13,17 @@ mod priority;
 mod quotas;
 mod refusals;
 mod rights;
+mod store;
 mod versions;
+mod writes;
 
 use super::{facts::Facts, patient::Patient, report::Diagnosis};
 
 /// All checks, in the order in which they are told: first what concerns everything.
-const CHECKS: [fn(&Patient, &Facts) -> Diagnosis; 11] = [
+const CHECKS: [fn(&Patient, &Facts) -> Diagnosis; 13] = [
     versions::judge,
     clocks::judge,
+    store::judge,
     rights::judge,
     leader::judge,
     contests::judge,
@@ -29,6 +32,7 @@ const CHECKS: [fn(&Patient, &Facts) -> Diagnosis; 11] = [
     admission::judge,
     quotas::judge,
     refusals::judge,
+    writes::judge,
     priority::judge,
 ];
 

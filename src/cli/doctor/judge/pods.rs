@@ -9,6 +9,8 @@ use std::{
     time::Duration,
 };
 
+use k8s_openapi::api::core::v1::Event;
+
 use crate::model::{Controller, DEFAULT_MANAGER, JobId, OWN_MANAGER, Time};
 
 use crate::cli::doctor::{
@@ -17,7 +19,12 @@ use crate::cli::doctor::{
     report::{Diagnosis, Level},
 };
 
-use crate::cli::words::{count, names, span};
+use crate::cli::{
+    objects::{Refusal, RefusedWrite},
+    words::{count, names, span},
+};
+
+use super::events::newest;
 
 /// A controller frees Pods within seconds; after a change of its leader within the 15 s of a Lease.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -69,6 +76,7 @@ pub(super) fn judge(patient: &Patient, facts: &Facts) -> Diagnosis {
             .map(|pod| format!("{}/{}", pod.namespace, pod.name));
         let which = names(keys);
         let jobs = owners(&pods);
+        let refused = refused_removal(facts, &pods);
         let oldest = pods.iter().filter_map(|pod| pod.deleting_since).min();
         let (level, what, cause, remedy) = match why {
             Stuck::JobGone => (
@@ -122,9 +130,41 @@ pub(super) fn judge(patient: &Patient, facts: &Facts) -> Diagnosis {
                  --cascade=background; once it is gone, --fix frees its Pods",
             ),
         };
-        diagnosis.find(level, what, cause, remedy);
+        match refused.filter(|_| why != Stuck::Foreign) {
+            // The Events know better.
+            Some(refusal) => {
+                let fix = match why.is_free_to_go() {
+                    true => {
+                        ". lakh doctor --fix frees them if you may do what the controller may not"
+                    }
+                    false => "",
+                };
+                diagnosis.find(
+                    level,
+                    what,
+                    format!(
+                        "{finalizer} is still on them: {}",
+                        refusal.sentence("removals of it")
+                    ),
+                    format!("{}{fix}", refusal.remedy()),
+                );
+            }
+            None => diagnosis.find(level, what, cause, remedy),
+        }
     }
     diagnosis
+}
+
+/// The newest refusal to take the finalizer off Pods of these Jobs.
+fn refused_removal<'a>(facts: &'a Facts, pods: &[&HeldPod]) -> Option<Refusal<'a>> {
+    let jobs = pods.iter().filter_map(|pod| match &pod.controller {
+        Controller::Job(id) => Some(id.uid),
+        Controller::Other | Controller::None => None,
+    });
+    let is_removal =
+        |event: &Event| RefusedWrite::of(event) == Some(RefusedWrite::FinalizerRemoval);
+    let last = newest(facts, jobs, is_removal)?;
+    Some(Refusal::of(last.message.as_deref().unwrap_or_default()))
 }
 
 /// The Pods that should not be held any more, and why.

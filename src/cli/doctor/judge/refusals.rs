@@ -4,12 +4,12 @@ use std::{collections::BTreeMap, time::Duration};
 
 use crate::cli::{
     doctor::{
-        facts::{Facts, POD_REFUSED},
+        facts::Facts,
         patient::Patient,
         report::{Diagnosis, Level},
     },
-    objects::PodRefuser,
-    words::{count, names_once},
+    objects::{Refusal, RefusedWrite, Refuser},
+    words::{count, cut, names_once},
 };
 
 use super::events::{JobEvent, recent};
@@ -21,46 +21,51 @@ const RECENT: Duration = Duration::from_secs(10 * 60);
 const SHOWN: usize = 300;
 
 /// What refuses a Pod, and what to do.
-fn words(refuser: PodRefuser) -> (&'static str, &'static str) {
+fn words(refuser: Refuser) -> (&'static str, &'static str) {
     match refuser {
-        PodRefuser::Quota => (
+        Refuser::Quota => (
             "a quota",
             "raise the quota, or lower the Jobs' parallelism (kubectl describe quota)",
         ),
-        PodRefuser::QuotaWithoutRequests => (
+        Refuser::QuotaWithoutRequests => (
             "a quota",
             "give the Pod template the requests and limits that the quota asks for",
         ),
-        PodRefuser::WebhookAway => (
+        Refuser::WebhookAway => (
             "a webhook that does not answer",
             "see the check of webhooks",
         ),
-        PodRefuser::Webhook => (
+        Refuser::Webhook => (
             "a webhook",
             "do what its message says, or ask those who run it",
         ),
-        PodRefuser::PodSecurity => (
+        Refuser::PodSecurity => (
             "Pod security",
             "make the Pod template keep to the level, or change the namespace's label \
              pod-security.kubernetes.io/enforce",
         ),
-        PodRefuser::Policy => (
+        Refuser::Policy => (
             "an admission policy",
             "make the Pod template keep to the policy that is named",
         ),
-        PodRefuser::Rights => (
+        Refuser::Rights => (
             "missing rights of the controller",
             "see the check of rights; name the controller's account by --service-account",
         ),
-        PodRefuser::ServiceAccount => (
+        Refuser::ServiceAccount => (
             "a service account that is not there",
             "create the service account that the Pod template names",
         ),
-        PodRefuser::PriorityClass => (
+        Refuser::PriorityClass => (
             "a priority class that is not there",
             "create the priority class that the Pod template names",
         ),
-        PodRefuser::Other => (
+        Refuser::StoreFull => ("a full store of the API server", "see the check of store"),
+        Refuser::Busy => (
+            "an API server that is too busy",
+            "wait: the controller tries again by itself; see the check of api-priority",
+        ),
+        Refuser::Other => (
             "the API server",
             "do what its message says (kubectl describe job)",
         ),
@@ -69,15 +74,26 @@ fn words(refuser: PodRefuser) -> (&'static str, &'static str) {
 
 pub(super) fn judge(_: &Patient, facts: &Facts) -> Diagnosis {
     let mut diagnosis = Diagnosis::new("refused-pods").without(&facts.events.unseen);
-    let mut refused: BTreeMap<PodRefuser, Vec<JobEvent<'_>>> = BTreeMap::new();
-    for event in recent(facts, POD_REFUSED, RECENT) {
-        let refuser = PodRefuser::of(event.message);
-        refused.entry(refuser).or_default().push(event);
+    let mut refused: BTreeMap<Refuser, Vec<JobEvent<'_>>> = BTreeMap::new();
+    let mut over = 0;
+    for event in recent(facts, RECENT) {
+        match RefusedWrite::of(event.event) {
+            // A Job that has got all its Pods since is not held any more.
+            Some(RefusedWrite::PodCreation) if event.facts.is_some_and(|job| job.missing == 0) => {
+                over += 1;
+            }
+            Some(RefusedWrite::PodCreation) => {
+                let refuser = Refusal::of(event.message()).refuser;
+                refused.entry(refuser).or_default().push(event);
+            }
+            _ => {}
+        }
     }
     if facts.events.unseen.is_empty() {
-        diagnosis.summary = match refused.is_empty() {
-            true => "none in the last ten minutes".to_owned(),
-            false => "in the last ten minutes".to_owned(),
+        diagnosis.summary = match (refused.is_empty(), over) {
+            (true, 0) => "none in the last ten minutes".to_owned(),
+            (true, _) => "those of the last ten minutes are over".to_owned(),
+            (false, _) => "in the last ten minutes".to_owned(),
         };
     }
     for (refuser, events) in refused {
@@ -85,8 +101,8 @@ pub(super) fn judge(_: &Patient, facts: &Facts) -> Diagnosis {
         let mut jobs: Vec<&str> = events.iter().map(|event| event.job.as_str()).collect();
         jobs.sort_unstable();
         jobs.dedup();
-        let message = events.first().map_or("", |event| event.message);
-        let message: String = message.chars().take(SHOWN).collect();
+        let last = events.iter().max_by_key(|event| event.at);
+        let message = cut(last.map_or("", JobEvent::message), SHOWN);
         diagnosis.find(
             Level::Failed,
             format!(

@@ -31,6 +31,19 @@ pub(super) fn judge(patient: &Patient, facts: &Facts) -> Diagnosis {
         let all = count(rights.found.len(), "right");
         diagnosis.summary = format!("{has} of the {all} that mode {mode} needs, for {who}");
     }
+    match (&patient.account, &facts.account) {
+        (Some(account), Some(Ok(false))) => {
+            diagnosis.find(
+                Level::Failed,
+                format!("there is no service account {}/{}", account.namespace, account.name),
+                "the API server refuses the tokens of an account that is gone (Unauthorized), whatever is bound to its \
+                 name",
+                "create it again with its roles (deploy/overlays), and restart the controller's Pods for new tokens",
+            );
+        }
+        (_, Some(Err(unseen))) => diagnosis.unseen.push(unseen.clone()),
+        _ => {}
+    }
     if patient.account.is_none() && lacking > 0 && somebody_leads(patient, facts) {
         diagnosis.unseen.push(Unseen {
             what: "the rights of the controller".to_owned(),

@@ -84,7 +84,10 @@ async fn all(asker: &Asker, patient: &Patient, ahead: Ahead) -> Sight<LeaseFacts
 
 fn matters(lease: &LeaseFacts, patient: &Patient) -> bool {
     let is_built_in = lease.namespace == SYSTEM_NAMESPACE && lease.name == BUILT_IN;
-    is_built_in || patient.leases.contains(&lease.name) || lease.name.starts_with(OWN_PREFIX)
+    is_built_in
+        || lease.is_of_server()
+        || patient.leases.contains(&lease.name)
+        || lease.name.starts_with(OWN_PREFIX)
 }
 
 /// Where Leases are looked for that may not be listed.

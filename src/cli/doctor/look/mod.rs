@@ -19,10 +19,7 @@ use crate::{
 
 use super::{
     Asker,
-    facts::{
-        ANOTHER_CONTROLLER, Facts, NamespaceFacts, POD_REFUSED, Sight, jobs::JobFacts,
-        pods::HeldPod,
-    },
+    facts::{Facts, NamespaceFacts, Sight, jobs::JobFacts, pods::HeldPod},
     patient::{Patient, place},
 };
 
@@ -37,8 +34,9 @@ pub(super) async fn look(asker: &Asker, patient: &Patient) -> Result<Facts> {
     let ahead = server.clock.map_or(0, |clock| clock.ahead);
     let now = on(asker.now(), ahead);
     let namespaces = namespaces(asker, patient).await?;
-    let (rights, leases, (jobs, pods), events, quotas, admission, schemas, levels) = tokio::join!(
+    let (rights, account, leases, (jobs, pods), events, quotas, admission, schemas, levels) = tokio::join!(
         rights::look(asker, patient),
+        rights::account(asker, patient),
         leases::look(asker, patient, ahead),
         jobs_and_pods(asker, patient),
         events(asker, patient),
@@ -51,6 +49,7 @@ pub(super) async fn look(asker: &Asker, patient: &Patient) -> Result<Facts> {
         now,
         server,
         rights,
+        account,
         leases,
         jobs,
         pods,
@@ -98,11 +97,9 @@ async fn events(asker: &Asker, patient: &Patient) -> Sight<Event> {
     let mut events = Sight::default();
     for scope in patient.scopes() {
         let all = paths::collection("/api/v1", scope, "events");
-        for reason in [POD_REFUSED, ANOTHER_CONTROLLER] {
-            let path = format!("{all}?fieldSelector=involvedObject.kind%3DJob%2Creason%3D{reason}");
-            let what = format!("Events {reason} of {}", place(scope));
-            events.take(&what, asker.list_whole(path).await);
-        }
+        let path = format!("{all}?fieldSelector=involvedObject.kind%3DJob%2Ctype%3DWarning");
+        let what = format!("Warning Events of {}", place(scope));
+        events.take(&what, asker.list_whole(path).await);
     }
     events
 }

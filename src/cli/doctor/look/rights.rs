@@ -3,10 +3,13 @@
 use futures::{StreamExt as _, stream};
 use serde_json::{Value, json};
 
-use crate::{cli::ask::Asker, cluster::Result, wire::ApiError};
+use crate::{
+    cli::ask::Asker,
+    wire::{ApiError, ErrorKind, paths},
+};
 
 use crate::cli::doctor::{
-    facts::{RightFacts, Sight},
+    facts::{RightFacts, Sight, Unseen},
     patient::Patient,
     rights,
 };
@@ -37,7 +40,32 @@ pub(super) async fn look(asker: &Asker, patient: &Patient) -> Sight<RightFacts> 
     sight
 }
 
-async fn review(asker: &Asker, patient: &Patient, right: &RightFacts) -> Result<bool> {
+/// Gets the controller's service account: a review of its rights does not look for it.
+pub(super) async fn account(asker: &Asker, patient: &Patient) -> Option<Result<bool, Unseen>> {
+    let account = patient.account.as_ref()?;
+    let accounts = paths::collection("/api/v1", Some(&account.namespace), "serviceaccounts");
+    let found = asker
+        .get::<Value>(&format!("{accounts}/{}", account.name))
+        .await;
+    Some(match found {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind == ErrorKind::NotFound => {
+            // A server without the kind says the same of each name.
+            match asker.get::<Value>(&format!("{accounts}?limit=1")).await {
+                Err(error) if error.kind == ErrorKind::NotFound => {
+                    Err(Unseen::new("service accounts", &error))
+                }
+                Ok(_) | Err(_) => Ok(false),
+            }
+        }
+        Err(error) => {
+            let what = format!("service account {}/{}", account.namespace, account.name);
+            Err(Unseen::new(&what, &error))
+        }
+    })
+}
+
+async fn review(asker: &Asker, patient: &Patient, right: &RightFacts) -> Result<bool, ApiError> {
     let (resource, part) = right
         .resource
         .split_once('/')

@@ -11,6 +11,7 @@ use crate::{
 use super::{
     super::reason::Reason,
     failures::{look_at_last, of_most},
+    writes,
 };
 
 /// The finalizer of an object that goes after its dependents.
@@ -39,6 +40,10 @@ pub(super) fn deletion(sight: &JobSight) -> Option<Reason> {
     if let Some(kept) = kept(sight) {
         let what = format!("{when} and goes after its Pods; {}.", kept.what);
         return Some(Reason { what, ..kept });
+    }
+    if let Some(refused) = writes::half(sight) {
+        let what = format!("{when}; {}.", refused.what);
+        return Some(Reason { what, ..refused });
     }
     let is_foreground = job.finalizers.iter().any(|it| it == FOREGROUND);
     let pods = sight.pods.seen;
@@ -164,6 +169,10 @@ pub(super) fn verdict(sight: &JobSight) -> Option<Reason> {
     if let Some(kept) = kept(sight) {
         let what = format!("{what}; {}.", kept.what);
         return Some(Reason { what, ..kept });
+    }
+    if let Some(refused) = writes::half(sight) {
+        let what = format!("{what}; {}.", refused.what);
+        return Some(Reason { what, ..refused });
     }
     let AlikePods { count: left, .. } = sight.pods.terminating;
     if left == 0 {

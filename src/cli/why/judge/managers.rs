@@ -6,12 +6,12 @@ use crate::{
     cli::{
         objects::{event_time, meant_manager},
         one_job::JobSight,
-        words::{moment, span},
+        words::{cut, moment, span},
     },
     model::{DEFAULT_MANAGER, OWN_MANAGER},
 };
 
-use super::super::reason::Reason;
+use super::{super::reason::Reason, refused, writes};
 
 /// A controller begins a new Job within seconds; after a change of its leader within the 15 s of a Lease.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -22,16 +22,23 @@ const CONTEST: &str = "AnotherController";
 /// lakh tells it again at most five minutes later, and takes the other one for gone after one.
 const CONTEST_LASTS: Duration = Duration::from_secs(300);
 
+/// The longest message of a Warning that is shown.
+const LONGEST: usize = 300;
+
 /// The manager of Jobs that run on another cluster, whose Pods are not here.
 const OTHER_CLUSTER: &str = "kueue.x-k8s.io/multikueue";
 
-/// No controller has begun it.
+/// No controller has written its status. Pods and Warnings show that one works on it all the same.
 pub(super) fn untouched(sight: &JobSight) -> Option<Reason> {
     let job = &sight.job;
-    if job.has_begun() {
+    // A refused write is a better reason, and another judge gives it.
+    if job.has_begun() || writes::half(sight).is_some() || refused::judge(sight).is_some() {
         return None;
     }
     let age = sight.now.since(job.created.unwrap_or_default());
+    if let Some(at_work) = at_work(sight, age) {
+        return Some(at_work);
+    }
     let manager = job.job.spec.managed_by.as_deref();
     let name = manager.unwrap_or(DEFAULT_MANAGER);
     if age < PATIENCE {
@@ -42,6 +49,17 @@ pub(super) fn untouched(sight: &JobSight) -> Option<Reason> {
                 span(age)
             ),
             "Look again in a minute.",
+        ));
+    }
+    if !sight.pods_unseen.is_empty() || !sight.events.unseen.is_empty() {
+        return Some(Reason::new(
+            "no-status",
+            format!(
+                "No status has been written in the {} since it was made, and its Pods or Events could not be seen.",
+                span(age)
+            ),
+            "See with more rights whether a controller works on it (kubectl get pods, kubectl describe job, lakh doctor) \
+             before you start one.",
         ));
     }
     if name == DEFAULT_MANAGER {
@@ -73,6 +91,44 @@ pub(super) fn untouched(sight: &JobSight) -> Option<Reason> {
         format!("{what}{meant}."),
         remedy,
     ))
+}
+
+/// A controller works on it, by its Pods or by Warnings about it.
+fn at_work(sight: &JobSight, age: Duration) -> Option<Reason> {
+    let warnings = sight.events.found.iter();
+    let warnings = warnings.filter(|event| event.type_.as_deref() == Some("Warning"));
+    let last = warnings.max_by_key(|event| event_time(event));
+    let since = format!("in the {} since it was made", span(age));
+    if let Some(last) = last {
+        let (reason, message) = (last.reason.as_deref(), last.message.as_deref());
+        let message = cut(message.unwrap_or_default(), LONGEST);
+        return Some(Reason::new(
+            "no-status",
+            format!(
+                "No status has been written {since}; the last Warning about it is {}: {}.",
+                reason.unwrap_or("without a reason"),
+                message.trim_end_matches('.')
+            ),
+            "Do what that says; lakh doctor says whether a controller runs. Do not start a second one before.",
+        ));
+    }
+    (sight.pods.seen > 0).then(|| match age < PATIENCE {
+        true => Reason::new(
+            "just-made",
+            format!(
+                "It was made {} ago; it has Pods, and no status yet.",
+                span(age)
+            ),
+            "Look again in a minute.",
+        ),
+        false => Reason::new(
+            "no-status",
+            format!(
+                "It has Pods, so a controller works on it, and no status has been written {since}."
+            ),
+            "The controller's log and lakh doctor say why; do not start a second one.",
+        ),
+    })
 }
 
 /// Two controllers work on it.

@@ -12,6 +12,7 @@ mod refused;
 mod running;
 mod suspension;
 mod waits;
+mod writes;
 
 use crate::cli::one_job::JobSight;
 
@@ -22,7 +23,8 @@ const OF_ENDS: [fn(&JobSight) -> Option<Reason>; 3] = [ends::deletion, ends::end
 
 /// What holds a Job. The first that is found is told: what holds it altogether comes before what holds some of its Pods,
 /// and what somebody has to do something about before what passes by itself.
-const OF_STANDSTILLS: [fn(&JobSight) -> Option<Reason>; 9] = [
+const OF_STANDSTILLS: [fn(&JobSight) -> Option<Reason>; 10] = [
+    writes::judge,
     suspension::judge,
     managers::untouched,
     managers::contest,

@@ -10,7 +10,7 @@ use crate::{
     model::PodReplacement,
 };
 
-use super::{super::reason::Reason, ends};
+use super::{super::reason::Reason, ends, writes};
 
 /// A controller counts Pods within seconds.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -33,7 +33,10 @@ pub(super) fn judge(sight: &JobSight) -> Option<Reason> {
     let is_kept_for_index = !Waits::of(&sight.job, &sight.pods, sight.now)
         .indexes
         .is_empty();
-    if let Some(since) = since.filter(|_| status.active == 0 && !is_kept_for_index) {
+    // A refused write is a better reason, and another judge gives it.
+    let is_refused = writes::half(sight).is_some();
+    let is_uncounted = status.active == 0 && !is_kept_for_index && !is_refused;
+    if let Some(since) = since.filter(|_| is_uncounted) {
         let writer = sight.job.status_writer.as_ref();
         let writer = writer.map_or_else(String::new, |it| {
             let at = it

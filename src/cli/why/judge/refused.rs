@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     cli::{
-        objects::{PodRefuser, event_time, used_up},
+        objects::{Refusal, RefusedWrite, Refuser, event_time, used_up},
         one_job::JobSight,
         words::{count, moment},
     },
@@ -13,14 +13,8 @@ use crate::{
 
 use super::super::reason::Reason;
 
-/// The reason of the Event.
-const POD_REFUSED: &str = "FailedCreate";
-
 /// A refusal that goes on is told at least this often: after a Job's first Events, one in five minutes.
 const RECENT: Duration = Duration::from_secs(10 * 60);
-
-/// As much of a message is told.
-const SHOWN: usize = 300;
 
 /// See the module's text.
 pub(super) fn judge(sight: &JobSight) -> Option<Reason> {
@@ -30,22 +24,23 @@ pub(super) fn judge(sight: &JobSight) -> Option<Reason> {
         return None;
     }
     let events = sight.events.found.iter();
-    let told = events.filter(|event| event.reason.as_deref() == Some(POD_REFUSED));
-    let last = told.max_by_key(|event| event_time(event))?;
+    let creations =
+        events.filter(|event| RefusedWrite::of(event) == Some(RefusedWrite::PodCreation));
+    let last = creations.max_by_key(|event| event_time(event))?;
     if sight.now.since(event_time(last)) > RECENT {
         return None;
     }
-    let message = last.message.as_deref().unwrap_or_default();
+    let refusal = Refusal::of(last.message.as_deref().unwrap_or_default());
     let pods = count(missing as usize, "Pod");
-    Some(match PodRefuser::of(message) {
-        PodRefuser::Quota => quota(sight, message, &pods, event_time(last)),
-        other => refused(sight, other, message, &pods),
+    Some(match refusal.refuser {
+        Refuser::Quota => quota(sight, &refusal, &pods, event_time(last)),
+        _ => refused(sight, &refusal, &pods),
     })
 }
 
-fn quota(sight: &JobSight, message: &str, pods: &str, at: Time) -> Reason {
+fn quota(sight: &JobSight, refusal: &Refusal<'_>, pods: &str, at: Time) -> Reason {
     let namespace = &sight.job.job.key.namespace;
-    let name = between(message, "exceeded quota: ", ",");
+    let name = refusal.between("exceeded quota: ", ",");
     let mut quotas = sight.quotas.found.iter();
     let seen = quotas.find(|quota| quota.metadata.name.as_deref() == Some(name));
     let full = seen.map(used_up);
@@ -63,8 +58,8 @@ fn quota(sight: &JobSight, message: &str, pods: &str, at: Time) -> Reason {
         Some(full) => in_words(&full),
         // `used: pods=3,cpu=2, limited: pods=3,cpu=2`
         None => {
-            let used = between(message, "used: ", ", limited: ").split(',');
-            let (_, limited) = message.split_once("limited: ").unwrap_or_default();
+            let used = refusal.between("used: ", ", limited: ").split(',');
+            let limited = refusal.between("limited: ", "\n");
             let both = used.zip(limited.split(','));
             let both = both.filter_map(|(used, limit)| {
                 let ((what, used), (_, limit)) = used.split_once('=').zip(limit.split_once('='))?;
@@ -90,22 +85,18 @@ fn in_words(full: &[(&str, &str, &str)]) -> String {
     words.collect::<Vec<_>>().join(", ")
 }
 
-fn refused(sight: &JobSight, refuser: PodRefuser, message: &str, pods: &str) -> Reason {
+fn refused(sight: &JobSight, refusal: &Refusal<'_>, pods: &str) -> Reason {
     let namespace = &sight.job.job.key.namespace;
-    let shown: String = message.chars().take(SHOWN).collect();
-    let shown = shown.trim_end_matches('.');
-    // Before it stands what was refused, under a name that no longer matters.
-    let why = ["is forbidden: ", "Error creating: "];
-    let why = why.into_iter().find_map(|start| shown.split_once(start));
-    let why = why.map_or(shown, |(_, why)| why);
-    match refuser {
-        PodRefuser::Quota | PodRefuser::QuotaWithoutRequests => Reason::new(
+    let words = refusal.words();
+    match refusal.refuser {
+        Refuser::Quota | Refuser::QuotaWithoutRequests => Reason::new(
             "quota-without-requests",
             format!(
                 "Quota {} of namespace {namespace} takes only Pods that say what they request, so that {pods} cannot \
                  be made ({}).",
-                between(message, "failed quota: ", ":"),
-                between(shown, "failed quota: ", "\n")
+                refusal.between("failed quota: ", ":"),
+                refusal
+                    .between("failed quota: ", "\n")
                     .split_once(": ")
                     .unwrap_or_default()
                     .1
@@ -113,57 +104,49 @@ fn refused(sight: &JobSight, refuser: PodRefuser, message: &str, pods: &str) -> 
             "Make the Job again with requests and limits in its Pod template, or give the namespace a LimitRange with \
              defaults.",
         ),
-        PodRefuser::Webhook => {
-            let name = between(message, "admission webhook \"", "\"");
-            let said = message.split_once("denied the request: ");
-            let said = said.map_or(shown, |(_, said)| said);
-            let said: String = said.chars().take(SHOWN).collect();
-            Reason::new(
-                "webhook",
-                format!(
-                    "The admission webhook {name} refuses {pods}: {}.",
-                    said.trim_end_matches('.')
-                ),
-                "Make the Job again as that asks for, or ask those who run the webhook.",
-            )
-        }
-        PodRefuser::WebhookAway => Reason::new(
+        Refuser::Webhook => Reason::new(
+            "webhook",
+            format!(
+                "The admission webhook {} refuses {pods}: {words}.",
+                refusal.webhook()
+            ),
+            "Make the Job again as that asks for, or ask those who run the webhook; the controller tries again by \
+             itself.",
+        ),
+        Refuser::WebhookAway => Reason::new(
             "webhook-away",
             format!(
-                "{pods} cannot be made because the admission webhook {} does not answer: {}.",
-                between(message, "failed calling webhook \"", "\""),
-                shown
-                    .split_once("failed to call webhook: ")
-                    .map_or(why, |(_, why)| why)
+                "{pods} cannot be made because the admission webhook {} does not answer: {words}.",
+                refusal.webhook()
             ),
             "Start the webhook's Pods again, or set its failurePolicy to Ignore; lakh doctor shows its endpoints.",
         ),
-        PodRefuser::PodSecurity => Reason::new(
+        Refuser::PodSecurity => Reason::new(
             "pod-security",
             format!(
                 "Namespace {namespace} takes only Pods of Pod security {}, so that {pods} cannot be made: {}.",
-                between(message, "violates PodSecurity \"", "\""),
-                why.split_once("\": ").map_or(why, |(_, why)| why)
+                refusal.between("violates PodSecurity \"", "\""),
+                words
+                    .split_once("\": ")
+                    .map_or(words.as_str(), |(_, why)| why)
             ),
             "Make the Job again with a securityContext that keeps to it, or change the namespace's label \
              pod-security.kubernetes.io/enforce.",
         ),
-        PodRefuser::Policy => Reason::new(
+        Refuser::Policy => Reason::new(
             "admission-policy",
-            format!("An admission policy refuses {pods}: {why}."),
+            format!("An admission policy refuses {pods}: {words}."),
             "Make the Job again so that it keeps to the policy, or ask those who wrote it.",
         ),
-        PodRefuser::Rights => {
-            let user = between(message, "User \"", "\"");
-            Reason::new(
-                "rights",
-                format!(
-                    "The controller, {user}, may not create Pods in namespace {namespace}, so that {pods} cannot be made."
-                ),
-                "Grant it that with a Role; lakh doctor --service-account NAMESPACE/NAME names all that it lacks.",
-            )
-        }
-        PodRefuser::ServiceAccount => Reason::new(
+        Refuser::Rights => Reason::new(
+            "rights",
+            format!(
+                "The controller, {}, may not create Pods in namespace {namespace}, so that {pods} cannot be made.",
+                refusal.user()
+            ),
+            "Grant it that with a Role; lakh doctor --service-account NAMESPACE/NAME names all that it lacks.",
+        ),
+        Refuser::ServiceAccount => Reason::new(
             "service-account",
             format!(
                 "Namespace {namespace} has no service account {}, so that {pods} cannot be made.",
@@ -174,24 +157,39 @@ fn refused(sight: &JobSight, refuser: PodRefuser, message: &str, pods: &str) -> 
                 sight.job.service_account
             ),
         ),
-        PodRefuser::PriorityClass => Reason::new(
+        Refuser::PriorityClass => Reason::new(
             "priority-class",
             format!(
                 "There is no priority class {}, so that {pods} cannot be made.",
-                between(message, "no PriorityClass with name ", " ")
+                refusal.between("no PriorityClass with name ", " ")
             ),
             "Create it, or make the Job again with another one.",
         ),
-        PodRefuser::Other => Reason::new(
+        Refuser::StoreFull | Refuser::Busy => Reason::new(
+            of_server(refusal.refuser),
+            whole(&refusal.sentence(pods)),
+            whole(refusal.remedy()),
+        ),
+        Refuser::Other => Reason::new(
             "refused",
-            format!("The API server refuses {pods}: {why}."),
+            format!("The API server refuses {pods}: {words}."),
             "Do what that says; the controller tries again by itself.",
         ),
     }
 }
 
-/// What of a text is between these two; up to its end if the second is missing.
-fn between<'a>(text: &'a str, start: &str, end: &str) -> &'a str {
-    let rest = text.split_once(start).map_or("", |(_, rest)| rest);
-    rest.split_once(end).map_or(rest, |(found, _)| found)
+/// The cause where it is the server that can take no write at all.
+pub(super) fn of_server(refuser: Refuser) -> &'static str {
+    match refuser {
+        Refuser::StoreFull => "store-full",
+        _ => "busy",
+    }
+}
+
+/// A whole sentence of half a one.
+pub(super) fn whole(words: &str) -> String {
+    let mut letters = words.chars();
+    let first = letters.next().map(|letter| letter.to_uppercase());
+    let first: String = first.into_iter().flatten().collect();
+    format!("{first}{}.", letters.as_str())
 }
