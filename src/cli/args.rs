@@ -62,6 +62,8 @@ pub(super) enum Command {
     /// Look at schedules of CronJobs.
     #[command(subcommand)]
     Cron(CronCommand),
+    /// Print the version.
+    Version,
     /// Print the script by which a shell completes commands and flags.
     Completion {
         /// For which shell.

@@ -4,7 +4,7 @@ use std::{env, time::Duration};
 
 use crate::{
     clock::instant,
-    cluster::{self, Client},
+    cluster::Client,
     model::Partition,
     runtime::Controller,
     wire::{decode_user_name, self_subject_review},
@@ -14,6 +14,7 @@ use super::{
     FAILED, OK, Problem,
     args::{ControllerArgs, VERSION},
     complain,
+    connect::configure,
     finish::Requests,
     tunables::ModeName,
 };
@@ -33,7 +34,8 @@ pub(super) async fn run(args: ControllerArgs, mut requests: Requests) -> Result<
     let ready = controller.ready();
     let ready = async move {
         ready.await;
-        let seconds = begun.elapsed().as_secs_f32();
+        // To the millisecond.
+        let seconds = (begun.elapsed().as_secs_f64() * 1e3).round() / 1e3;
         tracing::info!(seconds, "ready: the caches are filled");
         std::future::pending().await
     };
@@ -68,7 +70,7 @@ async fn start(args: ControllerArgs) -> Result<Controller, Problem> {
     options.ui = ui.options()?;
     options.election = election.election(&options)?;
     options.limits.alone_after = (!takeover).then_some(ALONE_AFTER);
-    let client = cluster::configure(kubeconfig.as_deref(), context.as_deref()).await?;
+    let client = configure(kubeconfig.as_deref(), context.as_deref()).await?;
     let mode = options.mode.to_string();
     let flags = env::args().skip(1).collect::<Vec<_>>().join(" ");
     let server = client.url();

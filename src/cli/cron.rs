@@ -3,13 +3,12 @@
 use crate::{
     clock::Clock,
     cron::{Schedule, ScheduleError, Zone, explain},
-    model::Time,
 };
 
-use super::{FAILED, OK, args::CronCommand, complain, print};
+use super::{FAILED, OK, OutputError, Problem, args::CronCommand, complain, print};
 
 /// Does what is asked; or says what cannot be used.
-pub(super) fn run(command: CronCommand) -> Result<u8, String> {
+pub(super) fn run(command: CronCommand) -> Result<u8, Problem> {
     match command {
         CronCommand::Next {
             expression,
@@ -26,30 +25,31 @@ pub(super) fn run(command: CronCommand) -> Result<u8, String> {
             let zone = zone.transpose()?;
             let schedule = Schedule::of_cron_job(&expression, zone.as_ref());
             let schedule = schedule.map_err(|error| in_place(&expression, &error))?;
-            Ok(next(&schedule, count))
+            Ok(next(&schedule, count)?)
         }
         CronCommand::Explain { expression } => {
             let schedule = Schedule::parse(&expression);
             let schedule = schedule.map_err(|error| in_place(&expression, &error))?;
-            print(&explain(&schedule));
+            print(&explain(&schedule))?;
             Ok(OK)
         }
     }
 }
 
 /// Prints the next times; there may be none.
-fn next(schedule: &Schedule, count: usize) -> u8 {
+fn next(schedule: &Schedule, count: usize) -> Result<u8, OutputError> {
     let now = Clock::default().now().wall;
     let times = std::iter::successors(schedule.next(now), |at| schedule.next(*at));
-    let times: Vec<Time> = times.take(count).collect();
-    for time in &times {
-        print(&schedule.zone().to_rfc3339(*time));
+    let mut printed = 0;
+    for time in times.take(count) {
+        print(&schedule.zone().to_rfc3339(time))?;
+        printed += 1;
     }
-    if times.is_empty() && count > 0 {
+    if printed == 0 && count > 0 {
         complain("there is no such time in the next five years");
-        return FAILED;
+        return Ok(FAILED);
     }
-    OK
+    Ok(OK)
 }
 
 /// What is wrong with a schedule, and where.

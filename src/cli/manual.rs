@@ -2,24 +2,17 @@
 //!
 //! Must not: know single commands or flags.
 
-use std::{
-    fs,
-    io::{ErrorKind, Write as _, stdout},
-    path::Path,
-};
+use std::{fs, path::Path};
 
 use clap::CommandFactory as _;
 use clap_complete::{Shell, generate};
 
-use super::{OK, Problem, args::Args};
+use super::{OK, Problem, args::Args, output::put};
 
 /// Prints the script by which a shell completes commands and flags.
 pub(super) fn complete(shell: Shell) -> Result<u8, Problem> {
-    match stdout().write_all(&script(shell)) {
-        // Who read the beginning has seen enough.
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error.into()),
-        _ => Ok(OK),
-    }
+    put(&script(shell))?;
+    Ok(OK)
 }
 
 fn script(shell: Shell) -> Vec<u8> {

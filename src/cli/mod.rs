@@ -1,12 +1,14 @@
 //! The command line: arguments in, an exit code out.
 //!
 //! Exit codes: 0, success; 1, a Job failed, the time ran out, a part of the controller broke, or the doctor found
-//! something; 2, invalid arguments or files, and nothing was done; 124, a Job that was watched did not end in time.
+//! something; 2, invalid arguments or files, and nothing was done; 124, a Job that was watched did not end in time; 141,
+//! the reader of the output has gone.
 //!
 //! Must not: hold anything that a user of the library needs.
 
 mod args;
 mod ask;
+mod connect;
 mod controller;
 mod controllers;
 mod cron;
@@ -27,18 +29,22 @@ mod output;
 mod status;
 #[cfg(all(test, feature = "embedded"))]
 mod tests;
+mod tips;
 mod top;
 mod tunables;
 mod ui;
 mod why;
 mod words;
 
-use std::{io::Write as _, process::ExitCode};
+use std::process::ExitCode;
 
 use clap::Parser as _;
 
-use args::{Args, Command};
+use args::{Args, Command, VERSION};
 use finish::Requests;
+#[cfg(feature = "embedded")]
+use output::say;
+use output::{CLOSED_PIPE, OutputError, complain, print};
 
 /// Everything went well.
 const OK: u8 = 0;
@@ -55,7 +61,20 @@ type Problem = Box<dyn std::error::Error + Send + Sync>;
 
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
-    ExitCode::from(run(Args::parse()))
+    ExitCode::from(match Args::try_parse() {
+        Ok(args) => run(args),
+        Err(error) => refuse(error),
+    })
+}
+
+/// Prints help, version or a parser error; gives the exit code.
+fn refuse(error: clap::Error) -> u8 {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let error = tips::with_tip(error, &words);
+    match error.print() {
+        Err(failed) if failed.kind() == std::io::ErrorKind::BrokenPipe => CLOSED_PIPE,
+        _ => u8::try_from(error.exit_code()).unwrap_or(UNUSABLE),
+    }
 }
 
 /// Runs a command line; gives the exit code.
@@ -77,6 +96,10 @@ fn run(args: Args) -> u8 {
             Command::Why(args) => why::run(*args, requests).await,
             Command::Top(args) => top::run(*args, requests).await,
             Command::Cron(command) => Ok(cron::run(command)?),
+            Command::Version => {
+                print(&format!("lakh {VERSION}"))?;
+                Ok(OK)
+            }
             Command::Completion { shell } => manual::complete(shell),
             Command::Man { folder } => manual::write_pages(&folder),
         }
@@ -85,7 +108,10 @@ fn run(args: Args) -> u8 {
     runtime.shutdown_background();
     match ended {
         Ok(code) => code,
-        Err(problem) => unusable(&problem.to_string()),
+        Err(problem) => match problem.downcast_ref::<OutputError>() {
+            Some(error) if error.is_closed_pipe() => CLOSED_PIPE,
+            _ => unusable(&problem.to_string()),
+        },
     }
 }
 
@@ -112,28 +138,4 @@ fn usual_log(command: &Command) -> log::Usual {
 fn unusable(message: &str) -> u8 {
     complain(message);
     UNUSABLE
-}
-
-/// Writes an error to standard error, if it is open.
-fn complain(message: &str) {
-    let _ = writeln!(std::io::stderr(), "lakh: {message}");
-}
-
-/// Writes progress, which is not part of the result, to standard error.
-#[cfg(feature = "embedded")]
-#[expect(
-    clippy::print_stderr,
-    reason = "a command line's news go to standard error"
-)]
-fn say(message: &str) {
-    eprintln!("{message}");
-}
-
-/// Prints the result.
-#[expect(
-    clippy::print_stdout,
-    reason = "a command line's results go to standard output"
-)]
-fn print(text: &str) {
-    println!("{text}");
 }

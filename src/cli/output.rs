@@ -1,6 +1,50 @@
-//! Objects for programs, as text.
+//! The result of a command on standard output, and objects for programs as text.
+//!
+//! Everything that a command prints goes through [`print()`] or [`put`]. A reader that has gone ends the command quietly, as
+//! SIGPIPE ends others: `main` makes [`CLOSED_PIPE`] of the error. Progress goes to standard error, where nothing depends on a
+//! reader.
+
+use std::io::{self, ErrorKind, Write as _};
 
 use serde::Serialize;
+
+/// The exit code after a closed pipe. A shell shows the same for a command that SIGPIPE has ended.
+pub(super) const CLOSED_PIPE: u8 = 128 + 13;
+
+/// Standard output could not be written to.
+#[derive(Debug, thiserror::Error)]
+#[error("standard output: {0}")]
+pub(super) struct OutputError(io::Error);
+
+impl OutputError {
+    /// True if the reader has gone, which is no error.
+    pub(super) fn is_closed_pipe(&self) -> bool {
+        self.0.kind() == ErrorKind::BrokenPipe
+    }
+}
+
+/// Prints a line of the result, or several.
+pub(super) fn print(text: &str) -> Result<(), OutputError> {
+    put(format!("{text}\n").as_bytes())
+}
+
+/// Writes a part of the result as it is.
+pub(super) fn put(bytes: &[u8]) -> Result<(), OutputError> {
+    let mut out = io::stdout().lock();
+    let written = out.write_all(bytes).and_then(|()| out.flush());
+    written.map_err(OutputError)
+}
+
+/// Writes progress, which is not part of the result, to standard error, if it is open.
+#[cfg(feature = "embedded")]
+pub(super) fn say(message: &str) {
+    let _ = writeln!(io::stderr(), "{message}");
+}
+
+/// Writes an error to standard error, if it is open.
+pub(super) fn complain(message: &str) {
+    let _ = writeln!(io::stderr(), "lakh: {message}");
+}
 
 /// JSON over several lines.
 pub(super) fn json(object: &impl Serialize) -> String {

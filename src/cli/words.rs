@@ -84,6 +84,16 @@ pub(super) fn harmless(text: &str) -> String {
     letters.collect()
 }
 
+/// Text of at most so many characters. An ellipsis stands for the part that is left out.
+pub(super) fn cut(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most.saturating_sub(1)) {
+        Some((end, _)) if text.chars().count() > most => {
+            format!("{}\u{2026}", text[..end].trim_end())
+        }
+        _ => text.to_owned(),
+    }
+}
+
 /// A list of indexes that fits on a line.
 pub(super) fn short_list(list: &str) -> String {
     const MOST: usize = 60;
@@ -126,6 +136,18 @@ mod tests {
         assert_eq!(names(["a", "b", "c"]), "a, b, c");
         assert_eq!(names(["a", "b", "c", "d", "e"]), "a, b, c and 2 more");
         assert_eq!(names_once(["b", "a", "b"]), "a, b");
+    }
+
+    #[test]
+    fn text_that_is_cut_ends_in_an_ellipsis() {
+        assert_eq!(cut("Container main was", 18), "Container main was");
+        assert_eq!(
+            cut("Container main was killed", 18),
+            "Container main wa\u{2026}"
+        );
+        assert_eq!(cut("Container main was", 15), "Container main\u{2026}");
+        assert_eq!(cut("\u{e4}\u{f6}\u{fc}", 2), "\u{e4}\u{2026}");
+        assert_eq!(cut("", 2), "");
     }
 
     #[test]

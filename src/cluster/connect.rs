@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use http::header::{self, HeaderName, HeaderValue};
-use kube::config::{Config, KubeConfigOptions, Kubeconfig};
+use kube::config::{Config, KubeConfigOptions, Kubeconfig, KubeconfigError};
 
 use super::{
     Client,
@@ -14,17 +14,17 @@ use super::{
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     /// The kubeconfig cannot be read.
-    #[error("kubeconfig {path}: {source}")]
+    #[error("kubeconfig {}: {}", .path.display(), in_a_line(.source))]
     Kubeconfig {
         /// The file.
         path: PathBuf,
         /// What is wrong with it.
         #[source]
-        source: kube::config::KubeconfigError,
+        source: KubeconfigError,
     },
     /// No kubeconfig was named, and neither a default one nor a service account is there.
-    #[error("no kubeconfig and not in a cluster: {0}")]
-    NoConfig(#[source] kube::config::InferConfigError),
+    #[error("{0}")]
+    NoConfig(String),
     /// The settings do not make a client.
     #[error("cluster {url}: {source}")]
     Client {
@@ -64,7 +64,8 @@ pub async fn configure(
     };
     let (config, file) = match kubeconfig {
         None if context.is_none() => {
-            let config = Config::infer().await.map_err(ConnectError::NoConfig)?;
+            let config = Config::infer().await;
+            let config = config.map_err(|_| ConnectError::NoConfig(looked_for()))?;
             // If there is none, the service account's files are named in the configuration.
             (config, Kubeconfig::read().ok())
         }
@@ -85,6 +86,56 @@ pub async fn configure(
     };
     let authority = file.and_then(|file| authority_of(&file, context));
     client_of(config, authority)
+}
+
+/// The places where a kubeconfig was looked for, with the error found there.
+fn looked_for() -> String {
+    let wrong = Kubeconfig::read().err();
+    let wrong = wrong.map_or_else(
+        || "it names no cluster that can be used".to_owned(),
+        |error| in_a_line(&error),
+    );
+    let named = std::env::var_os("KUBECONFIG").filter(|paths| !paths.is_empty());
+    if let Some(paths) = named {
+        let mut files = std::env::split_paths(&paths).filter(|path| !path.as_os_str().is_empty());
+        let wrong = match files.any(|path| path.exists()) {
+            true => wrong,
+            false => "there is no such file".to_owned(),
+        };
+        return format!("kubeconfig {} (of KUBECONFIG): {wrong}", paths.display());
+    }
+    let home = std::env::home_dir().unwrap_or_default();
+    let usual = home.join(".kube/config");
+    match usual.exists() {
+        true => format!("kubeconfig {}: {wrong}", usual.display()),
+        false => format!(
+            "no cluster is named: KUBECONFIG is not set, there is no file {}, and this is no Pod",
+            usual.display()
+        ),
+    }
+}
+
+/// An error of a kubeconfig in one line, without the parser's excerpt.
+fn in_a_line(error: &KubeconfigError) -> String {
+    match error {
+        KubeconfigError::ReadConfig(why, _) => why.to_string(),
+        KubeconfigError::CurrentContextNotSet => "it has no current-context".to_owned(),
+        KubeconfigError::LoadContext(name) => format!("it has no context {name:?}"),
+        KubeconfigError::LoadClusterOfContext(name) => format!("it has no cluster {name:?}"),
+        KubeconfigError::Parse(why) => {
+            let why = why.to_string();
+            format!(
+                "it is no kubeconfig: {}",
+                why.lines().next().unwrap_or_default()
+            )
+        }
+        other => other
+            .to_string()
+            .lines()
+            .next()
+            .unwrap_or_default()
+            .to_owned(),
+    }
 }
 
 /// The file with the certificates to believe, if a context's cluster names one.

@@ -2,7 +2,12 @@
 //!
 //! Must not: know what is asked for.
 
-use std::{fmt::Display, time::Duration};
+use std::{
+    fmt::Display,
+    pin::pin,
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
 
 use bytes::Bytes;
 use futures::stream::BoxStream;
@@ -11,6 +16,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::{
+    cli::complain,
     clock::{Clock, instant},
     cluster::{Client, Result},
     model::Time,
@@ -35,11 +41,16 @@ const BEGINNINGS: u32 = 3;
 /// How long to wait where the server is too busy and does not say for how long.
 const BUSY_WAIT: Duration = Duration::from_secs(1);
 
-/// See the module's text.
+/// After so long without an answer, it is said that the command still waits.
+const STILL: Duration = Duration::from_secs(5);
+
+/// Asks one API server, with the rights of the kubeconfig.
 #[derive(Debug)]
 pub(in crate::cli) struct Asker {
     client: Client,
     clock: Clock,
+    /// Whether nothing has to be said any more of a server that takes its time.
+    is_silent: AtomicBool,
 }
 
 /// How much of a list is read.
@@ -69,7 +80,32 @@ impl Asker {
         Self {
             client,
             clock: Clock::default(),
+            is_silent: AtomicBool::new(false),
         }
+    }
+
+    /// One that says nothing on standard error: the terminal is drawn on.
+    pub(in crate::cli) fn quiet(client: Client) -> Self {
+        Self {
+            is_silent: AtomicBool::new(true),
+            ..Self::new(client)
+        }
+    }
+
+    /// Waits for an answer; says once that it does, if that takes long.
+    async fn patiently<T>(&self, answer: impl Future<Output = T>) -> T {
+        let mut answer = pin!(answer);
+        tokio::select! {
+            answer = &mut answer => return answer,
+            () = tokio::time::sleep(STILL) => {}
+        }
+        if !self.is_silent.swap(true, Ordering::Relaxed) {
+            let url = self.url();
+            complain(&format!(
+                "API server {url} has not answered for {STILL:?}; still waiting"
+            ));
+        }
+        answer.await
     }
 
     /// Where the server is.
@@ -94,7 +130,7 @@ impl Asker {
     pub(in crate::cli) async fn send(&self, call: &Call) -> Result<Bytes> {
         let mut tries = 1;
         loop {
-            let answer = self.client.send(call).await;
+            let answer = self.patiently(self.client.send(call)).await;
             match &answer {
                 Err(error) if error.kind == ErrorKind::Busy && tries < TRIES => {
                     tokio::time::sleep(error.retry_after.unwrap_or(BUSY_WAIT)).await;
@@ -122,7 +158,7 @@ impl Asker {
     /// Makes a call once: whatever is answered, with what is around it.
     pub(in crate::cli) async fn exchange(&self, call: &Call) -> Result<Reply> {
         let begun = instant();
-        let answer = self.client.exchange(call).await?;
+        let answer = self.patiently(self.client.exchange(call)).await?;
         let (came, took) = (self.now(), begun.elapsed());
         let (head, body) = Response::into_parts(answer);
         Ok(Reply {

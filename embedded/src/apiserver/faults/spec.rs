@@ -17,7 +17,7 @@ impl FromStr for Rule {
         let mut pairs = text.split(',');
         let (name, value) = pair(pairs.next().unwrap_or_default());
         let kind: FaultKind = serde_json::from_value(name.into())
-            .map_err(|error| RuleError::new("fault", error.to_string()))?;
+            .map_err(|error| RuleError::new("fault", unknown(name, &error.to_string())))?;
         fields.insert("fault".to_owned(), name.into());
         match (kind.main_field(), value) {
             (_, None) => {}
@@ -41,6 +41,13 @@ impl FromStr for Rule {
         rule.check()?;
         Ok(rule)
     }
+}
+
+/// Says that there is no such fault, and which there are: the deserializer lists them.
+fn unknown(name: &str, error: &str) -> String {
+    let (_, known) = error.split_once("expected one of ").unwrap_or_default();
+    let known = known.replace('`', "");
+    format!("there is no {name:?}; there are {known} (docs/faults.md)")
 }
 
 fn pair(text: &str) -> (&str, Option<&str>) {

@@ -1,0 +1,70 @@
+//! The way to the cluster for commands, with what to do where there is none.
+
+use std::path::Path;
+
+use crate::{
+    cluster::{self, Client},
+    wire::ApiError,
+};
+
+use super::Problem;
+
+/// What to do where no kubeconfig can be used.
+const NAME_ONE: &str =
+    "export KUBECONFIG=FILE or --kubeconfig FILE names a cluster, lakh local starts one";
+
+/// The refusal of credentials.
+const UNAUTHORIZED: u16 = 401;
+
+/// A client for the cluster that is meant; it need not answer yet.
+pub(super) async fn configure(
+    kubeconfig: Option<&Path>,
+    context: Option<&str>,
+) -> Result<Client, Problem> {
+    let configured = cluster::configure(kubeconfig, context).await;
+    configured.map_err(|error| format!("{error}; {NAME_ONE}").into())
+}
+
+/// What to do where the API server does not know the credentials.
+pub(super) const RENEW: &str = "the API server does not know these credentials, or they have expired: log in again or renew the \
+     token, or name another kubeconfig (export KUBECONFIG=FILE, --kubeconfig, --context)";
+
+/// An error of the API server, in one line, with what to do about it if that is known.
+pub(super) fn server_problem(url: &str, error: &ApiError) -> String {
+    let told = format!("API server {url}: {error}");
+    let is_here = ["//127.0.0.1", "//localhost", "//[::1]"];
+    let is_here = is_here.iter().any(|host| url.contains(host));
+    match error.code {
+        UNAUTHORIZED => format!("{told}; {RENEW}"),
+        0 if is_here && error.message.contains("refused") => format!(
+            "{told}; nothing listens there any more: a lakh local that has ended leaves such a kubeconfig behind. \
+             {NAME_ONE}"
+        ),
+        _ => told,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_problem_says_what_to_do_in_one_line() {
+        let refused = ApiError::no_answer("Connection refused (os error 111)");
+        let said = server_problem("http://127.0.0.1:4711/", &refused);
+        assert!(said.contains("lakh local starts one"), "{said}");
+        let said = server_problem("https://10.0.0.1:6443/", &refused);
+        assert_eq!(
+            said,
+            "API server https://10.0.0.1:6443/: Connection refused (os error 111)"
+        );
+        let body = br#"{"message":"Unauthorized","reason":"Unauthorized","code":401}"#;
+        let unknown = ApiError::from_response(401, body, None);
+        let said = server_problem("https://10.0.0.1:6443/", &unknown);
+        assert!(
+            said.contains("Unauthorized; the API server does not know"),
+            "{said}"
+        );
+        assert!(!said.contains('\n'), "{said}");
+    }
+}
