@@ -54,16 +54,16 @@ async fn kubectl_is_told_what_there_is_not() {
 }
 
 fn what_there_is_not(kubectl: &Kubectl<'_>) {
-    const DEPLOYMENT: &str = "
+    const REPLICA_SET: &str = "
 apiVersion: apps/v1
-kind: Deployment
-metadata: {name: d}
+kind: ReplicaSet
+metadata: {name: r}
 ";
     for verb in ["apply", "create"] {
         kubectl.refuse(
             &format!("{verb} -f -"),
-            DEPLOYMENT,
-            "no matches for kind \"Deployment\" in version \"apps/v1\"",
+            REPLICA_SET,
+            "no matches for kind \"ReplicaSet\" in version \"apps/v1\"",
         );
     }
     // What there is, is checked by the server all the same.
