@@ -12,6 +12,7 @@ pub(crate) fn job(completions: u32, mode: CompletionMode) -> Job {
         uid: Uid::from_u128(7),
         resource_version: 1,
         generation: 1,
+        created: None,
         deleting: false,
         spec: JobSpec {
             parallelism: completions,

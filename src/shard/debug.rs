@@ -7,7 +7,9 @@ use serde_json::{Map, Value, json};
 use crate::{
     decide::{IndexOverview, Overview},
     informer::Kind,
-    model::{ConditionKind, CronJob, IndexSet, Job, JobKey, JobStatus, Now, Time},
+    model::{
+        Condition, ConditionKind, CronJob, IndexSet, Job, JobKey, JobSpec, JobStatus, Now, Time,
+    },
     ownership::Standing,
 };
 
@@ -115,7 +117,9 @@ impl Shard {
         if let Some(job) = &actor.job {
             tell("resourceVersion", job.resource_version.to_string().into());
             tell("generation", job.generation.into());
-            tell("deleting", job.deleting.into());
+            tell("conditions", conditions(&job.status));
+            let deadline = job.spec.active_deadline.map(|limit| limit.as_secs());
+            tell("activeDeadlineSeconds", deadline.into());
         }
         tell("podsKnown", actor.pods.len().into());
         tell("writesPending", actor.in_flight.into());
@@ -196,10 +200,24 @@ impl Actor {
             "name": self.id.key.name,
             "uid": self.id.uid.to_string(),
             "state": state(self.standing()),
-            "result": status.and_then(result),
+            "result": status.and_then(end).map(verdict_kind),
+            "created": self.job.as_ref().and_then(|job| job.created).map(Time::to_rfc3339),
+            "started": status.and_then(|status| status.start_time).map(Time::to_rfc3339),
+            "ended": status.and_then(end).and_then(|end| end.last_transition).map(Time::to_rfc3339),
+            "reason": status.and_then(verdict).map(|verdict| verdict.reason.as_str()),
+            "verdict": overview.and_then(verdict_of).or_else(|| status.and_then(verdict).map(verdict_kind)),
+            "wasSuspended": status.is_some_and(was_suspended),
+            "deleting": self.job.as_ref().is_some_and(|job| job.deleting),
             "suspend": spec.map(|spec| spec.suspend),
+            "indexed": spec.is_some_and(JobSpec::is_indexed),
+            "perIndex": spec.is_some_and(|spec| spec.per_index.is_some()),
+            "parallelism": spec.map(|spec| spec.parallelism),
             "completions": spec.and_then(|spec| spec.completions),
-            "failedIndexes": overview.map(|known| known.sums.failed),
+            "managedBy": spec.and_then(|spec| spec.managed_by.as_deref()),
+            "contested": overview.is_some_and(|known| known.is_contested),
+            "missing": overview.map(|known| known.missing),
+            "ready": overview.map_or_else(|| status.and_then(|of| of.ready), |known| Some(known.sums.ready)),
+            "failedIndexes": overview.map(|known| known.sums.failed).or_else(|| failed_indexes(self.job.as_ref()?)),
             "active": overview.map(|known| known.sums.active),
             "succeeded": overview.map_or_else(|| status.map(|of| of.succeeded), |known| Some(known.succeeded)),
             "failed": overview.map_or_else(|| status.map(|of| of.failed), |known| Some(known.failed)),
@@ -223,13 +241,67 @@ fn state(standing: Standing) -> &'static str {
     }
 }
 
-/// The condition that says how it ended.
-fn result(status: &JobStatus) -> Option<&'static str> {
-    let ended = [ConditionKind::Complete, ConditionKind::Failed];
-    let ended = ended
-        .into_iter()
-        .find(|kind| status.true_condition(*kind).is_some());
-    ended.map(ConditionKind::as_str)
+/// The kinds of condition that end a Job.
+const ENDS: [ConditionKind; 2] = [ConditionKind::Complete, ConditionKind::Failed];
+
+/// The kinds of condition that announce a Job's end, in the order of [`ENDS`].
+const VERDICTS: [ConditionKind; 2] = [
+    ConditionKind::SuccessCriteriaMet,
+    ConditionKind::FailureTarget,
+];
+
+/// The condition that ended the Job.
+fn end(status: &JobStatus) -> Option<&Condition> {
+    ENDS.iter().find_map(|kind| status.true_condition(*kind))
+}
+
+/// The condition that ended the Job, or announces its end.
+fn verdict(status: &JobStatus) -> Option<&Condition> {
+    let mut announced = VERDICTS.iter();
+    end(status).or_else(|| announced.find_map(|kind| status.true_condition(*kind)))
+}
+
+/// The kind of the condition that ends the Job by that verdict.
+fn verdict_kind(verdict: &Condition) -> &'static str {
+    let fails = verdict.is(ConditionKind::Failed) || verdict.is(ConditionKind::FailureTarget);
+    ENDS[usize::from(fails)].as_str()
+}
+
+fn verdict_of(known: &Overview) -> Option<&'static str> {
+    let (verdict, _) = known.verdict.as_ref()?;
+    Some(ENDS[usize::from(!verdict.success)].as_str())
+}
+
+/// Counts the failed indexes of a Job that has no machine. A list of more than this many bytes is not read, since all Jobs
+/// are described at once.
+fn failed_indexes(job: &Job) -> Option<u32> {
+    const READ: usize = 8 << 10;
+    let list = job.status.failed_indexes.as_deref()?;
+    let limit = job.spec.completions?;
+    (list.len() <= READ).then(|| IndexSet::parse(list, limit).len())
+}
+
+/// True if the Job is or was suspended: its start time is then that of its last resumption.
+fn was_suspended(status: &JobStatus) -> bool {
+    let mut conditions = status.conditions.iter();
+    conditions.any(|condition| condition.is(ConditionKind::Suspended))
+}
+
+/// A Job's conditions. Another client may write any number of any length, so both are bounded.
+fn conditions(status: &JobStatus) -> Value {
+    const CONDITIONS: usize = 16;
+    const MESSAGE: usize = 1_000;
+    let conditions = status.conditions.iter().take(CONDITIONS);
+    let conditions = conditions.map(|condition| {
+        json!({
+            "type": condition.kind,
+            "status": condition.status,
+            "reason": condition.reason,
+            "message": condition.message.chars().take(MESSAGE).collect::<String>(),
+            "since": condition.last_transition.map(Time::to_rfc3339),
+        })
+    });
+    conditions.collect()
 }
 
 fn overview_of(known: &Overview, indexes: Option<&IndexOverview>, now: Now) -> Value {

@@ -87,6 +87,10 @@ pub fn decode_job(json: &str) -> Result<DecodedJob, serde_json::Error> {
             uid,
             resource_version,
             generation: meta.generation,
+            created: meta
+                .creation_timestamp
+                .as_deref()
+                .and_then(Time::parse_rfc3339),
             deleting: meta.deletion_timestamp.is_some(),
             spec: spec(&object.spec, &restarts),
             status: status(object.status),

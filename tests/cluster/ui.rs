@@ -188,6 +188,129 @@ async fn failures_are_told_by_their_cause_when_somebody_asks() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_failed_job_comes_with_its_facts() {
+    let cluster = cluster(Duration::ZERO).await;
+    let client = client(&cluster).await;
+    let controller = listening_controller(&client, 1).await;
+    let address = controller.listening().expect("it listens");
+    let mut job = indexed_job("a", 12, 5);
+    job["metadata"]["labels"] = json!({"kueue.x-k8s.io/queue-name": "batch"});
+    job["spec"]["backoffLimitPerIndex"] = json!(0);
+    job["spec"]["activeDeadlineSeconds"] = json!(600);
+    let fails = json!({"sim.lakh.dev/fail-indexes": "2-4,7"});
+    job["spec"]["template"]["metadata"] = json!({"annotations": fails});
+    create(&client, &job).await;
+    let stored = support::job_when(&client, "a", |job| support::is(job, "Failed")).await;
+    let image = &stored["spec"]["template"]["spec"]["containers"][0]["image"];
+
+    // The list, and the Job's own stream.
+    let in_list = first_event_with(address, "/ui/jobs", "jobs", |told| {
+        let job = told["new"].get(0)?;
+        (job["result"] == "Failed").then(|| job.clone())
+    });
+    let alone = first_event_with(address, "/ui/jobs/default/a", "job", |told| {
+        (told["job"]["result"] == "Failed").then(|| told["job"].clone())
+    });
+    for job in [&in_list, &alone] {
+        assert_eq!(job["created"], stored["metadata"]["creationTimestamp"]);
+        assert_eq!(job["started"], stored["status"]["startTime"]);
+        assert!(job["ended"].is_string(), "{job:#}");
+        assert_eq!(
+            (&job["reason"], &job["verdict"]),
+            (&json!("FailedIndexes"), &json!("Failed"))
+        );
+        assert_eq!(
+            (&job["parallelism"], &job["indexed"], &job["perIndex"]),
+            (&json!(5), &json!(true), &json!(true))
+        );
+        assert_eq!(job["failedIndexes"], 4, "{job:#}");
+        assert_eq!(job["deleting"], false);
+    }
+    let conditions = alone["conditions"].as_array().expect("conditions");
+    let failed = conditions.iter().find(|it| it["type"] == "Failed");
+    let failed = failed.expect("it has failed");
+    assert_eq!(failed["reason"], "FailedIndexes", "{failed:#}");
+    assert!(failed["message"].is_string() && failed["since"].is_string());
+    assert_eq!(alone["activeDeadlineSeconds"], 600);
+
+    // Facts that only the API server has.
+    let object = json_of(&http_get(address, "/ui/jobs/default/a/object").expect("an answer"));
+    assert_eq!(&object["images"][0]["image"], image, "{object:#}");
+    assert_eq!(
+        (&object["queue"], &object["backoffLimitPerIndex"]),
+        (&json!("batch"), &json!(0))
+    );
+    let cluster = json_of(&http_get(address, "/ui/cluster").expect("an answer"));
+    assert!(
+        cluster["version"].is_string() && cluster["now"].is_string(),
+        "{cluster:#}"
+    );
+    assert_eq!(cluster["server"], client.url());
+    controller.stop().await;
+}
+
+/// The first event of that name in which something is found.
+fn first_event_with(
+    address: SocketAddr,
+    path: &str,
+    name: &str,
+    find: impl Fn(&Value) -> Option<Value>,
+) -> Value {
+    let mut events = Events::of(address, path);
+    loop {
+        if let Some(found) = find(&events.next(name)) {
+            return found;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pods_of_a_job_without_indexes_are_listed_failed_first() {
+    let cluster = cluster(Duration::ZERO).await;
+    let client = client(&cluster).await;
+    let controller = listening_controller(&client, 1).await;
+    let address = controller.listening().expect("it listens");
+    let mut failing = indexed_job("failing", 300, 300);
+    failing["spec"]["completionMode"] = json!("NonIndexed");
+    failing["spec"]["backoffLimit"] = json!(1_000);
+    failing["spec"]["backoffLimitPerIndex"] = Value::Null;
+    // They end together: once some have failed, new ones wait.
+    let exits = json!({"sim.lakh.dev/exit-code": "3", "sim.lakh.dev/duration": "5s"});
+    failing["spec"]["template"]["metadata"] = json!({"annotations": exits});
+    let mut other = indexed_job("other", 3, 3);
+    other["spec"]["completionMode"] = json!("NonIndexed");
+    other["spec"]["template"]["metadata"] = json!({"annotations": {"sim.lakh.dev/duration": "1h"}});
+    create(&client, &failing).await;
+    create(&client, &other).await;
+    let many_failed = |job: &Value| job["status"]["failed"].as_u64() > Some(100);
+    support::job_when(&client, "failing", many_failed).await;
+    support::job_when(&client, "other", |job| job["status"]["ready"] == 3).await;
+    let read = |name: &str| {
+        let path = format!("/ui/jobs/default/{name}/pods");
+        let told = json_of(&http_get(address, &path).expect("an answer"));
+        told["groups"].as_array().expect("groups").clone()
+    };
+    let groups = read("failing");
+    let failed = &groups[0];
+    assert_eq!(
+        (&failed["name"], &failed["more"]),
+        (&json!("failed"), &json!(true))
+    );
+    assert_eq!(failed["pods"].as_array().map(Vec::len), Some(100));
+    let pod = &failed["pods"][0];
+    assert_eq!(pod["containers"][0]["exitCode"], 3, "{pod:#}");
+    let others = read("other");
+    let names = others
+        .iter()
+        .flat_map(|group| group["pods"].as_array().expect("Pods"))
+        .map(|pod| pod["name"].as_str().unwrap_or_default().to_owned());
+    let names: Vec<String> = names.collect();
+    assert_eq!(names.len(), 3, "{names:?}");
+    assert!(names.iter().all(|name| name.starts_with("other-")));
+    controller.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn cron_jobs_are_told_with_their_next_runs() {
     for shards in [1, 2] {
         let cluster = cluster(Duration::ZERO).await;

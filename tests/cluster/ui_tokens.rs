@@ -205,6 +205,10 @@ async fn nobody_sees_more_than_they_may_list() {
     let page = world.page;
     for (path, stranger, ann, ops) in [
         ("/ui/viewer", 401, 200, 200),
+        ("/ui/cluster", 401, 200, 200),
+        ("/ui/jobs/team-a/a/object", 401, 200, 200),
+        ("/ui/jobs/team-b/b/object", 401, 403, 200),
+        ("/ui/jobs/team-a/a/pods", 401, 403, 200),
         ("/ui/jobs/team-b/b", 401, 403, 200),
         ("/ui/jobs/team-a/a/failures", 401, 403, 200),
         ("/ui/jobs/team-a/a/indexes/0", 401, 403, 200),

@@ -32,6 +32,7 @@ fn job(words: &str) -> Option<Job> {
         uid: Uid::from_u128(1),
         resource_version: 1,
         generation: 1,
+        created: None,
         deleting: false,
         spec: JobSpec::default(),
         status: JobStatus::default(),

@@ -19,6 +19,8 @@ pub struct Job {
     pub resource_version: u64,
     /// Grows with each change of the spec.
     pub generation: i64,
+    /// Its creationTimestamp.
+    pub created: Option<Time>,
     /// It has a deletionTimestamp.
     pub deleting: bool,
     /// What is wanted.

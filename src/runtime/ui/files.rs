@@ -9,15 +9,22 @@ const STYLE: &str = "text/css; charset=utf-8";
 const PAGE: &str = "text/html; charset=utf-8";
 
 /// By their names: the kind of each, and its text.
-const FILES: [(&str, &str, &str); 10] = [
+const FILES: [(&str, &str, &str); 17] = [
     ("page.html", PAGE, include_str!("page/page.html")),
     ("page.css", STYLE, include_str!("page/page.css")),
     ("page.js", SCRIPT, include_str!("page/page.js")),
     ("common.js", SCRIPT, include_str!("page/common.js")),
+    ("address.js", SCRIPT, include_str!("page/address.js")),
+    ("listen.js", SCRIPT, include_str!("page/listen.js")),
+    ("times.js", SCRIPT, include_str!("page/times.js")),
+    ("facts.js", SCRIPT, include_str!("page/facts.js")),
     ("table.js", SCRIPT, include_str!("page/table.js")),
     ("jobs.js", SCRIPT, include_str!("page/jobs.js")),
     ("cron_jobs.js", SCRIPT, include_str!("page/cron_jobs.js")),
     ("job.js", SCRIPT, include_str!("page/job.js")),
+    ("map.js", SCRIPT, include_str!("page/map.js")),
+    ("pods.js", SCRIPT, include_str!("page/pods.js")),
+    ("rate.js", SCRIPT, include_str!("page/rate.js")),
     ("failures.js", SCRIPT, include_str!("page/failures.js")),
     ("login.js", SCRIPT, include_str!("page/login.js")),
 ];

@@ -34,15 +34,16 @@ pub(super) async fn tries(
     let tries: Result<Vec<PodDetails>, _> = page.items.into_iter().map(PodDetails::read).collect();
     let mut tries = tries.map_err(odd)?;
     tries.sort_by_key(|pod| std::cmp::Reverse(pod.created));
-    let tries: Vec<Value> = tries.iter().map(told).collect();
+    let tries: Vec<Value> = tries.iter().map(description).collect();
     Ok(json!({"index": index, "pods": tries, "record": record}))
 }
 
-/// What a person wants to know of a Pod.
-fn told(pod: &PodDetails) -> Value {
+/// Describes a Pod: how it stands or ended, where and when.
+pub(super) fn description(pod: &PodDetails) -> Value {
     let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     json!({
         "name": pod.name,
+        "index": pod.index,
         "created": pod.created.map(Time::to_rfc3339),
         "deleting": pod.deletion.is_some(),
         "phase": pod.phase.as_str(),
@@ -88,7 +89,7 @@ mod tests {
             }]},
         });
         let pod = PodDetails::read(Object::Json(&pod.to_string())).expect("a Pod");
-        let told = told(&pod);
+        let told = description(&pod);
         assert_eq!(
             (&told["phase"], &told["node"]),
             (&json!("Failed"), &json!("node-1"))

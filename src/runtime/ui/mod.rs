@@ -13,11 +13,13 @@ mod door;
 mod failures;
 mod files;
 mod index;
+mod object;
+mod pods;
 mod reviews;
 mod stream;
 mod thread;
 
-use std::{net::IpAddr, sync::Arc};
+use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{
@@ -26,7 +28,10 @@ use http::{
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use serde_json::Value;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::timeout,
+};
 
 use crate::{clock::Clock, cluster::Client, model::JobKey};
 
@@ -72,6 +77,9 @@ const TEXT: &str = "text/plain; charset=utf-8";
 /// How many lists of failed Pods are read at once, whoever looks: each may have thousands of Pods.
 const READERS: usize = 2;
 
+/// The longest wait for the API server's version, which the page's header shows.
+const VERSION_WAIT: Duration = Duration::from_secs(2);
+
 /// What the answers are made of.
 #[derive(Debug)]
 struct PageSources {
@@ -97,8 +105,11 @@ pub(super) struct Ui {
 enum Wanted {
     File(&'static str, &'static str),
     Viewer,
+    Cluster,
     Jobs,
     Job(JobKey),
+    Object(JobKey),
+    Pods(JobKey),
     Index(JobKey, u32),
     Failures(JobKey),
 }
@@ -165,6 +176,10 @@ impl Ui {
                 let told = serde_json::json!({"user": viewer.name().await?});
                 Ok(whole(StatusCode::OK, JSON, told.to_string()))
             }
+            Wanted::Cluster => {
+                let told = cluster(&sources).await.to_string();
+                Ok(whole(StatusCode::OK, JSON, told))
+            }
             Wanted::Jobs => {
                 let permit = self.stream_for(&viewer)?;
                 Ok(events(stream::jobs(sources, viewer, permit)))
@@ -173,6 +188,19 @@ impl Ui {
                 viewer.must(ListedKind::Jobs, &key.namespace).await?;
                 let permit = self.stream_for(&viewer)?;
                 Ok(events(stream::job(sources, viewer, key, permit)))
+            }
+            Wanted::Object(key) => {
+                viewer.must(ListedKind::Jobs, &key.namespace).await?;
+                // It is never closed.
+                let _one_of_few = sources.readers.acquire().await;
+                Ok(told(object::describe(&sources.client, &key).await))
+            }
+            Wanted::Pods(key) => {
+                viewer.must(ListedKind::Jobs, &key.namespace).await?;
+                viewer.must(ListedKind::Pods, &key.namespace).await?;
+                // It is never closed.
+                let _one_of_few = sources.readers.acquire().await;
+                Ok(told(pods::of_job(&sources.client, &key).await))
             }
             Wanted::Index(key, index) => {
                 viewer.must(ListedKind::Pods, &key.namespace).await?;
@@ -226,8 +254,11 @@ fn wanted(rest: &str) -> Option<Wanted> {
             Wanted::File(kind, text)
         }
         ["viewer"] => Wanted::Viewer,
+        ["cluster"] => Wanted::Cluster,
         ["jobs"] => Wanted::Jobs,
         ["jobs", namespace, name] => Wanted::Job(key(namespace, name)),
+        ["jobs", namespace, name, "object"] => Wanted::Object(key(namespace, name)),
+        ["jobs", namespace, name, "pods"] => Wanted::Pods(key(namespace, name)),
         ["jobs", namespace, name, "failures"] => Wanted::Failures(key(namespace, name)),
         ["jobs", namespace, name, "indexes", index] => {
             Wanted::Index(key(namespace, name), index.parse().ok()?)
@@ -244,6 +275,19 @@ fn wanted(rest: &str) -> Option<Wanted> {
 fn is_name(text: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-.".contains(&byte);
     text.bytes().all(is_plain) && text.starts_with(|first: char| first != '.')
+}
+
+/// Names the cluster for the page's header, with the controller's time.
+async fn cluster(sources: &PageSources) -> Value {
+    let version = timeout(VERSION_WAIT, sources.client.get("/version")).await;
+    let version = version.ok().and_then(Result::ok);
+    let version = version.and_then(|body| serde_json::from_slice::<Value>(&body).ok());
+    serde_json::json!({
+        "server": sources.client.url(),
+        "version": version.and_then(|it| it["gitVersion"].as_str().map(str::to_owned)),
+        "lakh": env!("LAKH_VERSION"),
+        "now": sources.clock.now().wall.to_rfc3339(),
+    })
 }
 
 /// What the API server told, or what is wrong with it.
@@ -298,6 +342,9 @@ mod tests {
         assert_eq!(wanted("/jobs/a/b"), Some(Wanted::Job(key())));
         let index = wanted("/jobs/a/b/indexes/7");
         assert_eq!(index, Some(Wanted::Index(key(), 7)));
+        assert_eq!(wanted("/cluster"), Some(Wanted::Cluster));
+        assert_eq!(wanted("/jobs/a/b/object"), Some(Wanted::Object(key())));
+        assert_eq!(wanted("/jobs/a/b/pods"), Some(Wanted::Pods(key())));
         let failures = wanted("/jobs/a/b/failures");
         assert_eq!(failures, Some(Wanted::Failures(key())));
         for nothing in [

@@ -68,6 +68,7 @@ pub(crate) fn plain_job() -> Job {
         uid: Uid::from_u128(0xabc),
         resource_version: 1,
         generation: 1,
+        created: None,
         deleting: false,
         spec: JobSpec {
             completions: None,

@@ -21,6 +21,7 @@ fn job() -> Job {
         uid: JOB,
         resource_version: 5,
         generation: 1,
+        created: None,
         deleting: false,
         spec: JobSpec {
             parallelism: 3,

@@ -21,6 +21,7 @@ fn job(mode: CompletionMode, parallelism: u32, completions: u32) -> Job {
         uid: JOB,
         resource_version: 1,
         generation: 1,
+        created: None,
         deleting: false,
         spec: JobSpec {
             mode,

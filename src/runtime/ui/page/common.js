@@ -1,9 +1,17 @@
-// What all parts of the page share: elements, words, what is heard, and when is drawn.
+// Elements, numbers, drawing and copying: small parts that all other scripts use.
 
 export const $ = (id) => document.getElementById(id);
 export const element = (name, text, more = {}) => Object.assign(document.createElement(name), { textContent: text ?? "" }, more);
-// Without Intl, which takes 20 ms to begin with.
+// Intl takes 20 ms to start, so numbers are grouped by hand.
 export const say = (count) => (count == null ? "–" : String(count).replace(/\B(?=(\d{3})+$)/g, ","));
+export const count = (number, noun, plural = `${noun}s`) => `${say(number)} ${number === 1 ? noun : plural}`;
+
+// An element with children: texts or elements.
+export function box(name, children, more = {}) {
+  const made = element(name, "", more);
+  made.append(...children);
+  return made;
+}
 
 export function drawn(name, attributes) {
   const made = document.createElementNS("http://www.w3.org/2000/svg", name);
@@ -15,83 +23,12 @@ export function linkTo(namespace, name, text) {
   return element("a", text ?? name, { href: `#${encodeURIComponent(namespace)}/${encodeURIComponent(name)}` });
 }
 
-// ---- what is heard, by server-sent events (stream.rs)
-
-let source = null;
-let again = 0;
-let heard = []; // what is to be read yet, with who reads it
-const RETRY = 5_000;
-
-// How long is read at a stretch, in milliseconds: all Jobs come at once, and a browser must draw and hear keys meanwhile.
-const READ_FOR = 8;
-
-const reading = new MessageChannel(); // unlike timers it is not slowed down
-reading.port1.onmessage = () => {
-  const until = performance.now() + READ_FOR;
-  while (heard.length > 0 && performance.now() < until) {
-    const [handle, data] = heard.shift();
-    handle(JSON.parse(data));
-  }
-  if (heard.length > 0) reading.port2.postMessage(null);
-};
-
-function hear(handle, data) {
-  if (heard.length === 0) reading.port2.postMessage(null);
-  heard.push([handle, data]);
+// Replaces an element's text only if it differs, so that a selection and a screen reader stay where they are.
+export function setText(place, text) {
+  if (place.textContent !== text) place.textContent = text;
 }
 
-export const onRefused = { call: () => {} };
-
-export function hush() {
-  source?.close();
-  source = null;
-  heard = [];
-  clearTimeout(again);
-}
-
-export function listen(path, handlers, begin = () => {}) {
-  hush();
-  const now = new EventSource(path);
-  source = now;
-  now.onopen = () => {
-    // Who hears anew hears all.
-    heard = [];
-    begin();
-    $("connection").textContent = "live";
-  };
-  now.onerror = async () => {
-    if (source !== now) return;
-    $("connection").textContent = "the controller does not answer; trying again";
-    if (now.readyState !== EventSource.CLOSED) return;
-    // It was refused, and the browser does not say why.
-    again = setTimeout(() => listen(path, handlers, begin), RETRY);
-    const answer = await fetch(path, { headers: { Accept: "text/event-stream" } }).catch(() => null);
-    if (source !== now || answer == null) return;
-    if (answer.status === 401 || answer.status === 403) {
-      hush();
-      onRefused.call(answer.status, await answer.text());
-    } else if (!answer.ok) {
-      $("connection").textContent = `${await answer.text()}; trying again`;
-    } else {
-      answer.body.cancel();
-    }
-  };
-  now.addEventListener("refused", (event) => {
-    hush();
-    onRefused.call(401, JSON.parse(event.data));
-  });
-  now.addEventListener("busy", (event) => {
-    $("connection").textContent = JSON.parse(event.data) ?? "the controller is busy";
-  });
-  for (const [name, handle] of Object.entries(handlers)) {
-    now.addEventListener(name, (event) => {
-      $("connection").textContent = "live";
-      hear(handle, event.data);
-    });
-  }
-}
-
-// ---- when is drawn: once a frame at most
+// ---- drawing: at most once a frame
 
 let drawing = new Set();
 
@@ -106,31 +43,54 @@ export function soon(draw) {
   drawing.add(draw);
 }
 
-// ---- times, by the viewer's own clock and zone
+// ---- copying
 
-// To make one takes milliseconds, and a page without times needs none.
-function formatted(options) {
-  let format = null;
-  return (time) => (format ??= new Intl.DateTimeFormat(undefined, options)).format(time);
+// A command with a button that copies it. Browsers have a clipboard for HTTPS and localhost only; elsewhere the text is selected.
+export function command(text, label = "Copy") {
+  const code = element("code", text);
+  const button = element("button", label, { type: "button", title: text, ariaLabel: `Copy: ${text}` });
+  button.onclick = async () => {
+    try {
+      await navigator.clipboard.writeText(text);
+      button.textContent = "Copied";
+      setTimeout(() => (button.textContent = label), 2_000);
+    } catch {
+      getSelection().selectAllChildren(code);
+    }
+  };
+  return box("span", [code, button], { className: "command" });
 }
 
-const clock = formatted({ hour: "2-digit", minute: "2-digit" });
-const date = formatted({ weekday: "short", day: "numeric", month: "short" });
-const year = formatted({ year: "numeric", month: "short", day: "numeric" });
-export const timeOfDay = formatted({ hour: "2-digit", minute: "2-digit", second: "2-digit" });
-const DAY = 86_400_000;
+// ---- small tables, whose rows become cards on a narrow screen
 
-export function moment(time) {
-  const now = new Date();
-  if (time.toDateString() === now.toDateString()) return clock(time);
-  const day = Math.abs(time - now) < 300 * DAY ? date : year;
-  return `${day(time)}, ${clock(time)}`;
+// `columns` are { title, cell, isNumber, className }; `cell` makes a text or an element of a row.
+// A column without any text is left out.
+export function smallTable(label, all, rows, more = () => null) {
+  const cells = rows.map((row) => all.map((column) => cellOf(column, row)));
+  const isUsed = all.map((_, place) => cells.some((line) => !line[place].classList.contains("empty")));
+  const columns = all.filter((_, place) => isUsed[place]);
+  const head = box("tr", columns.map(({ title, isNumber }) => element("th", title, { scope: "col", className: isNumber ? "number" : "" })));
+  const lines = rows.flatMap((row, place) => {
+    const line = box("tr", cells[place].filter((_, column) => isUsed[column]));
+    const below = more(row);
+    return below ? [line, box("tr", [box("td", [below], { colSpan: columns.length })], { className: "below" })] : [line];
+  });
+  const table = box("table", [box("thead", [head]), box("tbody", lines)], { className: "stack" });
+  withRoles(table);
+  return box("div", [table], { className: "scroll", tabIndex: 0, role: "region", ariaLabel: label });
 }
 
-export function span(milliseconds) {
-  const seconds = Math.max(0, Math.round(milliseconds / 1000));
-  if (seconds < 90) return `${seconds} s`;
-  if (seconds < 90 * 60) return `${Math.round(seconds / 60)} min`;
-  if (seconds < 36 * 3600) return `${Math.round(seconds / 3600)} h`;
-  return `${say(Math.round(seconds / 86_400))} days`;
+function cellOf({ title, cell, isNumber, className }, row) {
+  const shown = cell(row);
+  const made = box("td", [shown ?? ""].flat(), { className: [isNumber && "number", className].filter(Boolean).join(" ") });
+  made.dataset.label = title;
+  made.classList.toggle("empty", made.textContent === "");
+  return made;
+}
+
+// A table that is laid out otherwise loses its roles; these keep them.
+const ROLES = { TABLE: "table", THEAD: "rowgroup", TBODY: "rowgroup", TR: "row", TH: "columnheader", TD: "cell" };
+
+export function withRoles(part) {
+  for (const each of [part, ...part.querySelectorAll("*")]) if (ROLES[each.nodeName]) each.setAttribute("role", ROLES[each.nodeName]);
 }

@@ -1,68 +1,68 @@
-// All CronJobs, with their next runs by the viewer's own clock.
+// The list of all CronJobs, with their next runs.
 
-import { $, element, linkTo, moment, say, soon, span } from "./common.js";
+import { $, box, element, linkTo, say, setText, soon } from "./common.js";
 import { Table } from "./table.js";
+import { absolute, timeElement } from "./times.js";
 
-const SHOWN = 2; // runs; all that are known are in the cell's title
+const SHOWN = 2; // runs; the cell's title has all
+
 const cronJobs = new Map();
 let table = null;
 
-// How long something is away changes though nothing is heard.
-const REDRAW = 10_000;
-
-export function follow() {
+export function start() {
   const columns = [
-    { id: "namespace", title: "Namespace", of: (it) => it.namespace },
-    { id: "name", title: "Name", of: (it) => it.name },
-    { id: "schedule", title: "Schedule", of: (it) => it.schedule, cell: (it) => element("span", it.schedule, { title: it.words ?? "" }) },
+    { id: "state", title: "State", of: (it) => stateOf(it).rank, cell: badge },
+    { id: "job", title: "CronJob", of: (it) => it.name, cell: (it) => [box("span", [it.name], { className: "line strong" }), box("span", [it.namespace], { className: "line faint" })] },
+    {
+      id: "schedule", title: "Schedule", of: (it) => it.schedule,
+      cell: (it) => [element("code", it.schedule, { className: "line" }), element("span", it.words ?? "", { className: "line faint", title: it.words ?? "" })],
+    },
     { id: "zone", title: "Time zone", of: (it) => it.timeZone ?? "", cell: (it) => it.timeZone ?? "UTC" },
-    { id: "state", title: "State", of: stateOf, cell: (it) => element("span", stateOf(it), { title: it.problem ?? "" }) },
-    { id: "last", title: "Last run", of: (it) => it.last ?? "", cell: last, down: true },
+    { id: "last", title: "Last run", of: (it) => it.last ?? "", cell: (it) => (it.last ? timeElement(it.last) : "never"), down: true },
     { id: "active", title: "Active Jobs", of: (it) => it.active.length, cell: active, down: true },
     { id: "next", title: "Next runs", of: (it) => it.next[0] ?? "~", cell: next },
   ];
-  table = new Table({ box: "cron-rows", head: "cron-head", body: "cron-body" }, columns, "namespace", arrange);
-  setInterval(() => cronJobs.size && !document.hidden && soon(table.drawAnew), REDRAW);
-  addEventListener("resize", () => soon(table.drawRows));
+  table = new Table({ table: "cron-table", head: "cron-head", body: "cron-body", rowClass: (it) => (it.problem ? "failed" : "") }, columns, "state", arrange);
 }
 
 export function forget() {
   cronJobs.clear();
 }
 
-export function hear({ new: changed, gone }) {
+export function take({ new: changed, gone }) {
   for (const it of changed) cronJobs.set(it.uid, { ...it, id: `${it.namespace}/${it.name}` });
   for (const uid of gone) cronJobs.delete(uid);
   soon(arrange);
 }
 
-function arrange() {
-  $("cron-jobs").hidden = cronJobs.size === 0;
-  $("cron-count").textContent = `(${say(cronJobs.size)})`;
+export function arrange() {
+  setText($("cron-count"), say(cronJobs.size));
+  $("no-cron-jobs").hidden = cronJobs.size > 0;
+  $("cron-table").hidden = cronJobs.size === 0;
   table.arrange([...cronJobs.values()]);
 }
 
 function stateOf(it) {
-  return it.problem ? "cannot run" : it.suspend ? "suspended" : "on";
+  if (it.problem) return { rank: 0, name: "failed", text: "Cannot run", sign: "✕" };
+  if (it.suspend) return { rank: 2, name: "suspended", text: "Suspended", sign: "‖" };
+  return { rank: 1, name: "running", text: "On", sign: "●" };
 }
 
-function last(it) {
-  if (!it.last) return "never";
-  const time = new Date(it.last);
-  return element("time", `${moment(time)} (${span(Date.now() - time)} ago)`, { dateTime: it.last });
+function badge(it) {
+  const { name, text, sign } = stateOf(it);
+  return box("span", [element("span", sign, { ariaHidden: "true" }), ` ${text}`], { className: `badge ${name}` });
 }
 
 function next(it) {
-  if (it.problem) return it.problem;
+  if (it.problem) return element("span", it.problem, { className: "trouble", title: it.problem });
   if (it.suspend) return "none while it is suspended";
   if (it.next.length === 0) return "none in the next five years";
-  const times = it.next.map((text) => new Date(text));
-  const [first, ...others] = times.slice(0, SHOWN).map(moment);
-  const away = times[0] - Date.now();
-  const when = away > 0 ? `in ${span(away)}` : "now";
-  return element("span", [`${first} (${when})`, ...others].join("; "), { title: times.map((time) => time.toString()).join("\n") });
+  const title = it.next.map((text) => absolute(new Date(text))).join("\n");
+  const times = it.next.slice(0, SHOWN).flatMap((text, place) => [place ? ", " : "", timeElement(text)]);
+  return box("span", times, { title });
 }
 
 function active(it) {
-  return it.active.flatMap((name, place) => [...(place ? [", "] : []), linkTo(it.namespace, name)]);
+  const links = it.active.flatMap((name, place) => [place ? ", " : "", linkTo(it.namespace, name)]);
+  return links.length ? box("span", links, { className: "line" }) : "–";
 }

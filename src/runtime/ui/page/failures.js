@@ -1,10 +1,11 @@
-// What a Job's Pods failed of, by cause. It is read while somebody sees this part of the page, and when they ask.
+// A Job's failed Pods by cause. They are read while this part of the page is seen, and on request.
 
-import { $, element, moment, say, timeOfDay } from "./common.js";
+import { $, box, count, element, say, setText, smallTable } from "./common.js";
+import { clockOf, now, timeElement } from "./times.js";
 
 const RANGES = 4; // shown of one cause
 
-// How old what was read is before it is read again by itself, if more has failed: it may be thousands of Pods.
+// Causes are read again at most this often, if more Pods have failed: it may be thousands of Pods.
 const AGE = 30_000;
 
 let job = null; // { path, choose, failedIndexes }
@@ -13,6 +14,8 @@ let failedNow = 0;
 let asked = 0;
 let isSeen = false;
 let isReading = false;
+let isIndexed = false;
+let isOver = false;
 
 export function begin(of) {
   job = of;
@@ -23,13 +26,15 @@ export function begin(of) {
   draw("");
 }
 
-export function hear({ failed }) {
+export function update({ failed, indexed, result }) {
   failedNow = failed ?? 0;
+  isIndexed = indexed;
+  isOver = result != null;
   readIfSeen();
   drawNote();
 }
 
-export function follow() {
+export function start() {
   new IntersectionObserver(([entry]) => {
     isSeen = entry.isIntersecting;
     readIfSeen();
@@ -40,8 +45,8 @@ export function follow() {
 
 function readIfSeen() {
   if (!isSeen || document.hidden || !job || isReading || failedNow === 0) return;
-  // Who has read on would lose it.
-  const isOld = read && !read.goOn && read.pages === 1 && failedNow !== read.failed && Date.now() - read.at > AGE;
+  // Further pages that were read on request would be lost.
+  const isOld = read && !read.goOn && read.pages === 1 && failedNow !== read.failed && now() - read.at > AGE;
   if (read == null || isOld) ask("");
 }
 
@@ -54,16 +59,16 @@ async function ask(goOn) {
 
 async function readPage(goOn, number) {
   const before = read;
-  if (goOn === "") read = { causes: new Map(), pods: 0, counted: 0, goOn: "", without: 0, at: new Date(), failed: failedNow, pages: 0 };
-  // What was read before is shown until there is more.
-  if (before && goOn === "") $("failures-state").textContent = "reading …";
-  else draw("reading …");
+  if (goOn === "") read = { causes: new Map(), pods: 0, counted: 0, goOn: "", without: 0, at: now(), failed: failedNow, pages: 0 };
+  // The causes of before are shown until there are others.
+  if (before && goOn === "") $("failures-state").textContent = "Reading …";
+  else draw("Reading …");
   const query = goOn ? `?continue=${encodeURIComponent(goOn)}` : "";
   const answer = await fetch(`/ui/jobs/${job.path}/failures${query}`).catch((error) => error);
   if (number !== asked) return;
   if (!answer.ok) {
     const why = answer.text ? await answer.text() : String(answer);
-    return draw(`Failures are not known: ${why}`);
+    return draw(`The failures cannot be read: ${why}`);
   }
   const told = await answer.json();
   if (number !== asked) return;
@@ -111,19 +116,21 @@ function draw(state) {
 
 function drawNote() {
   const notes = [];
-  if (failedNow === 0 && !read) notes.push("No Pod has failed.");
+  $("failures-tools").hidden = failedNow === 0 && !read;
+  if (failedNow === 0 && !read) notes.push(isOver ? "No Pod failed." : "No Pod has failed.");
   if (read && $("failures-state").textContent === "") notes.push(...whatIsRead());
-  $("failures-note").textContent = notes.join(" ");
+  setText($("failures-note"), notes.join(" "));
 }
 
 function whatIsRead() {
-  const notes = [`As of ${timeOfDay(read.at)}: ${say(read.pods)} failed ${read.pods === 1 ? "Pod is" : "Pods are"} there.`];
+  const has = (number) => (number === 1 ? "has" : "have");
+  const notes = [`As of ${clockOf(new Date(read.at))}: ${count(read.pods, "failed Pod")} ${read.pods === 1 ? "is" : "are"} there.`];
   if (read.goOn) notes.push("There are more: read on.");
   const gone = read.counted - read.pods;
-  if (!read.goOn && gone > 0) notes.push(`${say(gone)} more that ${gone === 1 ? "has failed is" : "have failed are"} gone: why they failed is not known.`);
-  if (read.without > 0) notes.push(`${say(read.without)} failed ${read.without === 1 ? "index has" : "indexes have"} no Pod left.`);
+  if (!read.goOn && gone > 0) notes.push(`${say(gone)} more that ${has(gone)} failed ${gone === 1 ? "is" : "are"} gone; the cause is not known.`);
+  if (read.without > 0) notes.push(`${count(read.without, "failed index", "failed indexes")} ${has(read.without)} no Pod left.`);
   const since = failedNow - read.failed;
-  if (since > 0) notes.push(`${say(since)} more ${since === 1 ? "has" : "have"} failed since.`);
+  if (since > 0) notes.push(`${say(since)} more ${has(since)} failed since.`);
   return notes;
 }
 
@@ -135,37 +142,19 @@ function withoutPods() {
 }
 
 function tableOf(causes) {
-  const scroll = element("div", "", { className: "scroll", tabIndex: 0, role: "region", ariaLabel: "Failures by cause" });
-  const table = element("table");
-  const head = element("tr");
-  for (const [title, kind] of [["Cause", ""], ["Pods", "number"], ["Indexes", ""], ["Last", ""], ["On node", ""], ["Message of the last", ""]]) {
-    head.append(element("th", title, { scope: "col", className: kind }));
-  }
-  table.append(element("thead"), element("tbody"));
-  table.tHead.append(head);
-  for (const cause of causes) {
-    const line = element("tr");
-    const { at, pod, node, message } = cause.last;
-    const when = element("time", moment(new Date(at)), { dateTime: at, title: pod });
-    line.append(
-      element("th", cause.cause, { scope: "row" }), element("td", say(cause.pods), { className: "number" }), indexesOf(cause),
-      cellOf(when), element("td", node), element("td", message ?? "", { className: "message" }),
-    );
-    table.tBodies[0].append(line);
-  }
-  scroll.append(table);
-  return scroll;
-}
-
-function cellOf(child) {
-  const cell = element("td");
-  cell.append(child);
-  return cell;
+  const columns = [
+    { title: "Cause", cell: ({ cause }) => cause, className: "strong" },
+    { title: "Pods", isNumber: true, cell: ({ pods }) => say(pods) },
+    { title: "Indexes", cell: indexesOf },
+    { title: "Last", cell: ({ last }) => timeElement(last.at) },
+    { title: "On node", cell: ({ last }) => last.node },
+    { title: "Message of the last", cell: ({ last }) => last.message ?? "", className: "message" },
+  ];
+  return smallTable("Failures by cause", isIndexed ? columns : columns.filter(({ title }) => title !== "Indexes"), causes);
 }
 
 function indexesOf({ cause, indexes, isCut }) {
-  const cell = element("td");
-  if (indexes.size === 0) return cell;
+  if (indexes.size === 0) return "";
   const sorted = [...indexes].sort((one, other) => one - other);
   const runs = [];
   for (const index of sorted) {
@@ -175,9 +164,8 @@ function indexesOf({ cause, indexes, isCut }) {
   }
   const words = runs.slice(0, RANGES).map(([first, last]) => (first === last ? `${first}` : `${first}–${last}`));
   const more = runs.length > RANGES || isCut ? ", …" : "";
-  const button = element("button", "Show", { type: "button", ariaLabel: `Show index ${sorted[0]}, which failed of ${cause}` });
+  const button = element("button", "Show", { type: "button", ariaLabel: `Show index ${sorted[0]}, which failed by ${cause}` });
   button.onclick = () => job.choose(sorted[0]);
-  const count = `${say(indexes.size)}${isCut ? " or more" : ""}`;
-  cell.append(`${count}: ${words.join(", ")}${more} `, button);
-  return cell;
+  const all = `${say(indexes.size)}${isCut ? " or more" : ""}`;
+  return box("span", [`${all}: ${words.join(", ")}${more} `, button]);
 }

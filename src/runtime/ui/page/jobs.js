@@ -1,102 +1,160 @@
-// All Jobs, and all CronJobs below them, as they change.
+// The list of all Jobs: those in trouble first.
 
-import { $, element, linkTo, listen, say, soon } from "./common.js";
+import { $, box, element, linkTo, say, setText, soon } from "./common.js";
+import * as address from "./address.js";
 import * as cronJobs from "./cron_jobs.js";
+import { badge, bar, duration, durationElement, indexesFailed, leftWords, noteOf, pace, paceWords, podsFailed, prepare, progress, share, stateName, stateOf } from "./facts.js";
+import { listen } from "./listen.js";
 import { Table } from "./table.js";
+import { lively, timeElement } from "./times.js";
 
-const KNOWN = new Set(["at work", "suspended", "Complete", "Failed"]);
+// Above the list there is a button for each.
+const GROUPS = { "": "All", failed: "Failed", stalled: "Stalled", running: "Running", suspended: "Suspended", complete: "Complete", other: "Other" };
+
+const TAIL = 10; // characters of a name that are always shown
+
+// Some Jobs become stalled by time alone.
+const ARRANGE = 10_000;
+
 const jobs = new Map();
 let table = null;
+let group = "";
+let isListening = false;
 
-export function stateOf(job) {
-  return job.result ?? (job.suspend && job.state === "at work" ? "suspended" : job.state);
-}
-
-export function part(job) {
-  return job.completions ? ` ${Math.floor((100 * (job.succeeded ?? 0)) / job.completions)} %` : "";
-}
-
-export function show() {
+export function show({ view, parameters }) {
   document.title = "lakh";
-  listen("/ui/jobs", { jobs: hear, cronjobs: cronJobs.hear, seen: tellSeen }, () => {
+  if (view === "jobs") {
+    group = parameters.state in GROUPS ? parameters.state : "";
+    $("filter").value = parameters.q ?? "";
+  }
+  soon(arrange);
+  soon(cronJobs.arrange);
+  if (isListening) return;
+  isListening = true;
+  listen("/ui/jobs", { jobs: take, cronjobs: cronJobs.take, seen: showRights }, () => {
     jobs.clear();
     cronJobs.forget();
   });
 }
 
-export function follow() {
-  const number = (id, title) => ({ id, title, isNumber: true, down: true, of: (job) => job[id] ?? 0, cell: (job) => say(job[id] ?? 0) });
-  const columns = [
-    { id: "namespace", title: "Namespace", of: (job) => job.namespace },
-    { id: "name", title: "Name", of: (job) => job.name, cell: (job) => linkTo(job.namespace, job.name) },
-    { id: "state", title: "State", of: stateOf },
-    {
-      id: "progress",
-      title: "Progress",
-      down: true,
-      of: (job) => (job.completions ? (job.succeeded ?? 0) / job.completions : (job.succeeded ?? 0)),
-      cell: (job) => [bar(job), part(job)],
-    },
-    number("succeeded", "Succeeded"),
-    number("failed", "Failed"),
-    number("active", "Active"),
-    { id: "waits", title: "Waits for", of: (job) => job.waitsFor ?? "" },
-  ];
-  table = new Table({ box: "rows", head: "head", body: "body" }, columns, "namespace", arrange);
-  $("filter").addEventListener("input", () => soon(arrange));
-  $("state").addEventListener("input", () => soon(arrange));
-  addEventListener("resize", () => soon(table.drawRows));
-  cronJobs.follow();
+export function leave() {
+  isListening = false;
 }
 
-function hear({ new: changed, gone, more }) {
+// Lines of a cell: the second is faint.
+const lines = (first, second) => [box("span", [first].flat(), { className: "line" }), box("span", [second ?? ""].flat(), { className: "line faint" })];
+
+export function start() {
+  const columns = [
+    { id: "state", title: "State", of: trouble, cell: badge },
+    {
+      id: "job", title: "Job", of: (job) => job.name,
+      cell: (job) => lines(nameOf(job), [job.namespace, note(job)]),
+    },
+    { id: "progress", title: "Progress", down: true, of: share, cell: (job) => [bar(job), element("span", progress(job, ""), { className: "line" })] },
+    { id: "failed", title: "Failed", isNumber: true, down: true, of: (job) => Math.max(job.failedIndexes ?? 0, job.failed ?? 0), cell: failed },
+    { id: "active", title: "Active Pods", isNumber: true, down: true, of: (job) => job.active ?? 0, cell: active },
+    { id: "pace", title: "Pace", isNumber: true, down: true, of: (job) => pace(job).rate ?? 0, cell: (job) => lines(lively(() => paceWords(job)), lively(() => leftWords(job))) },
+    { id: "duration", title: "Duration", isNumber: true, down: true, of: (job) => duration(job) ?? 0, cell: (job) => durationElement(job) },
+    { id: "age", title: "Created", isNumber: true, down: true, of: (job) => job.at.created ?? 0, cell: (job) => (job.created ? timeElement(job.created) : "–") },
+  ];
+  const rowClass = (job) => stateName(job);
+  table = new Table({ table: "table", head: "head", body: "body", sort: "sort", rowClass }, columns, "state", arrange);
+  $("filter").addEventListener("input", () => {
+    remember();
+    soon(arrange);
+  });
+  $("groups").append(...Object.entries(GROUPS).map(([name, title]) => {
+    const button = element("button", title, { type: "button", className: `group ${name}` });
+    button.onclick = () => {
+      group = name;
+      remember();
+      arrange();
+    };
+    return button;
+  }));
+  setInterval(() => jobs.size && !document.hidden && soon(arrange), ARRANGE);
+  cronJobs.start();
+}
+
+function remember() {
+  address.write({ q: $("filter").value, state: group });
+}
+
+// Trouble first; among equals the newest.
+function trouble(job) {
+  return stateOf(job).rank * 1e14 - (job.at.ended ?? job.at.started ?? job.at.created ?? 0);
+}
+
+// Where a name is too long, its middle is left out: the names of a series differ at their ends.
+function nameOf(job) {
+  const link = linkTo(job.namespace, job.name, "");
+  link.title = job.id;
+  link.append(element("span", job.name.slice(0, -TAIL), { className: "head" }), element("span", job.name.slice(-TAIL)));
+  return link;
+}
+
+function note(job) {
+  const text = noteOf(job);
+  return text ? box("span", [" · ", lively(() => noteOf(job), "span", { className: "note", title: text })]) : "";
+}
+
+function failed(job) {
+  const cell = (first, second) => lines(element("span", first, { className: "trouble" }), second);
+  if (job.failedIndexes) return cell(indexesFailed(job), `${podsFailed(job)}`);
+  return job.failed ? cell(podsFailed(job)) : "–";
+}
+
+function active(job) {
+  const unready = job.active > 0 && job.ready != null && job.ready < job.active;
+  return lines(job.active ? say(job.active) : "–", unready ? `${say(job.ready)} ready` : "");
+}
+
+function take({ new: changed, gone, more }) {
   for (const job of changed) {
     job.id = `${job.namespace}/${job.name}`;
     job.low = job.id.toLowerCase();
-    jobs.set(job.uid, job);
+    jobs.set(job.uid, prepare(job, jobs.get(job.uid)));
   }
   for (const uid of gone) jobs.delete(uid);
-  // Of many at once the first are shown at once, and the rest together.
+  // The first of many are shown at once, and the rest together.
   if (!more || table.order.length === 0) soon(arrange);
 }
 
 function arrange() {
   const words = $("filter").value.toLowerCase().split(/\s+/).filter(Boolean);
-  const wanted = $("state").value;
+  const all = [...jobs.values()];
+  const counts = Object.fromEntries(Object.keys(GROUPS).map((name) => [name, 0]));
+  let pods = 0;
   const fits = (job) => {
-    const state = stateOf(job);
-    const isOfState = !wanted || (wanted === "other" ? !KNOWN.has(state) : state === wanted);
-    return isOfState && words.every((word) => job.low.includes(word));
+    const of = stateOf(job).group;
+    counts[of]++;
+    pods += job.active ?? 0;
+    return (!group || of === group) && words.every((word) => job.low.includes(word));
   };
-  table.arrange([...jobs.values()].filter(fits));
-  const shown = table.order.length;
-  $("jobs-count").textContent = `(${jobs.size === shown ? say(shown) : `${say(shown)} of ${say(jobs.size)}`})`;
-  $("no-jobs").hidden = jobs.size > 0;
+  table.arrange(all.filter(fits));
+  counts[""] = all.length;
+  Object.entries(GROUPS).forEach(([name, title], place) => {
+    const button = $("groups").children[place];
+    setText(button, `${title} ${say(counts[name])}`);
+    button.ariaPressed = String(group === name);
+    button.hidden = counts[name] === 0 && group !== name && name !== "";
+  });
+  setText($("jobs-count"), table.order.length === all.length ? say(all.length) : `${say(table.order.length)} of ${say(all.length)}`);
+  setText($("totals"), `${say(all.length)} Jobs · ${say(counts.failed)} failed · ${say(pods)} Pods active`);
+  const isEmpty = table.order.length === 0;
+  $("no-jobs").hidden = !isEmpty;
+  if (isEmpty) setText($("no-jobs"), all.length ? "No Job fits the filter." : "This controller knows no Job.");
 }
 
-// Of whom nothing is hidden nothing is said.
-function tellSeen({ jobs: ofJobs, cronJobs: ofCronJobs }) {
-  const say = (seen, what) => {
+// Says of which namespaces a viewer with a token sees Jobs and CronJobs; nothing of a viewer who sees all.
+function showRights({ jobs: ofJobs, cronJobs: ofCronJobs }) {
+  const words = (seen, kind) => {
     if (seen == null) return [];
     const names = seen.namespaces.join(", ");
-    const where = names ? `of these namespaces: ${names}` : "of no namespace in which there are some";
-    return [`You see ${what} ${where}.`, ...(seen.areMany ? ["There are more namespaces than lakh asks about."] : [])];
+    const text = names ? `You may list ${kind} in ${names}.` : `You may not list ${kind} in any namespace that has some.`;
+    return [text, ...(seen.areMany ? ["lakh asks for your rights in 200 namespaces; there are more."] : [])];
   };
-  $("seen").textContent = [...say(ofJobs, "Jobs"), ...say(ofCronJobs, "CronJobs")].join(" ");
+  setText($("seen"), [...words(ofJobs, "Jobs"), ...words(ofCronJobs, "CronJobs")].join(" "));
   $("seen").hidden = $("seen").textContent === "";
-}
-
-function bar(job) {
-  const box = element("span", "", { className: "bar", ariaHidden: "true" });
-  const all = job.completions || (job.succeeded ?? 0) + (job.active ?? 0) || 1;
-  const stops = [];
-  let at = 0;
-  for (const [state, count] of [["succeeded", job.succeeded], ["failed", job.failedIndexes], ["running", job.active]]) {
-    if (!count) continue;
-    const start = at;
-    at += (100 * count) / all;
-    stops.push(`var(--${state}) ${start}% ${at}%`);
-  }
-  if (stops.length > 0) box.style.background = `linear-gradient(to right, ${stops.join()}, var(--waiting) 0)`;
-  return box;
 }

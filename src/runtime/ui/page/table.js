@@ -1,45 +1,56 @@
-// A table that may be long: only the rows that can be seen are in the document. A column sorts by a click.
+// A table that may be long: only the visible rows are in the document. It scrolls with the page, and its rows become cards
+// on a narrow screen (page.css); all rows have the height that the style sheet gives as --row. A click on a title sorts.
 
-import { $, element, soon } from "./common.js";
+import { $, box, element, soon, withRoles } from "./common.js";
 
-const ROW = 30;
-const MORE = 10; // rows above and below those that can be seen
+const MORE = 10; // rows above and below the visible ones
 
 export class Table {
-  // The names of its elements; columns of { id, title, of, cell, isNumber, down }; and the column that sorts at first.
-  // `draw` is called when another column is to sort: whoever has the objects arranges them.
+  // `names` are the ids of its elements; `columns` are { id, title, of, cell, isNumber, down, className }; `sort` is the id of the
+  // column that sorts first. `draw` is called when the order changes: its owner arranges the objects.
   constructor(names, columns, sort, draw) {
     Object.assign(this, { names, columns, draw, order: [], rows: new Map() });
-    this.spaces = [0, 1].map(() => {
-      const line = element("tr", "", { ariaHidden: "true" });
-      line.append(element("td", "", { colSpan: columns.length, className: "space" }));
-      return line;
-    });
+    this.spaces = [0, 1].map(() => box("tr", [element("td", "", { colSpan: columns.length, className: "space" })], { ariaHidden: "true", className: "space" }));
     this.sort = { column: columns.find(({ id }) => id === sort), up: true };
     this.drawRows = this.drawRows.bind(this);
-    this.drawAnew = this.drawAnew.bind(this);
-    $(names.box).addEventListener("scroll", () => soon(this.drawRows));
+    for (const event of ["scroll", "resize"]) addEventListener(event, () => soon(this.drawRows), { passive: true });
+    withRoles($(names.table));
+    if (names.sort) this.offerSorts($(names.sort));
     this.drawHead();
+  }
+
+  sortBy(column, up) {
+    this.sort = { column, up };
+    this.drawHead();
+    this.draw();
   }
 
   drawHead() {
     $(this.names.head).replaceChildren(...this.columns.map((column) => {
-      const cell = element("th", "", { scope: "col", className: column.isNumber ? "number" : "" });
       const is = this.sort.column === column;
-      cell.setAttribute("aria-sort", is ? (this.sort.up ? "ascending" : "descending") : "none");
-      const button = element("button", column.title + (is ? (this.sort.up ? " ▲" : " ▼") : ""), { type: "button" });
+      const button = element("button", column.title + (is ? (this.sort.up ? " ▴" : " ▾") : ""), { type: "button" });
       button.onclick = () => {
-        this.sort = { column, up: is ? !this.sort.up : !column.down };
-        this.drawHead();
-        this.draw();
+        this.sortBy(column, is ? !this.sort.up : !column.down);
         $(this.names.head).children[this.columns.indexOf(column)].firstChild.focus();
       };
-      cell.append(button);
+      const cell = box("th", [button], { scope: "col", className: classes(column) });
+      cell.setAttribute("role", "columnheader");
+      cell.setAttribute("aria-sort", is ? (this.sort.up ? "ascending" : "descending") : "none");
       return cell;
     }));
+    if (this.names.sort) $(this.names.sort).value = this.sort.column.id;
   }
 
-  // Each object has an `id`, by which those are sorted that are alike.
+  // Cards have no titles to click.
+  offerSorts(select) {
+    select.append(...this.columns.map(({ id, title }) => element("option", `Sort: ${title}`, { value: id })));
+    select.addEventListener("input", () => {
+      const column = this.columns.find(({ id }) => id === select.value);
+      this.sortBy(column, !column.down);
+    });
+  }
+
+  // Each object has an `id`, which sorts equal objects.
   arrange(objects) {
     const { column: { of }, up } = this.sort;
     const sign = up ? 1 : -1;
@@ -52,23 +63,21 @@ export class Table {
     soon(this.drawRows);
   }
 
-  // What rows say has changed, though no object has.
-  drawAnew() {
-    this.rows.clear();
-    this.drawRows();
-  }
-
   drawRows() {
-    const [box, body] = [$(this.names.box), $(this.names.body)];
+    const body = $(this.names.body);
+    if (!body.isConnected || body.closest("[hidden]")) return;
     const { order } = this;
-    const first = Math.max(0, Math.floor(box.scrollTop / ROW) - MORE);
-    const last = Math.min(order.length, first + Math.ceil(box.clientHeight / ROW) + 2 * MORE);
+    const style = getComputedStyle(body);
+    const height = Number.parseFloat(style.getPropertyValue("--row"));
+    const above = Math.max(0, -body.getBoundingClientRect().top);
+    const first = Math.min(order.length, Math.max(0, Math.floor(above / height) - MORE));
+    const last = Math.min(order.length, first + Math.ceil(innerHeight / height) + 2 * MORE);
     const focused = document.activeElement;
     const link = body.contains(focused) ? focused.getAttribute("href") : null;
-    // A changed object is another one, so the row of one that is known is as it was.
+    // A changed object is another object, so the row of a known one is as it was.
     const before = this.rows;
     this.rows = new Map(order.slice(first, last).map((object) => [object, before.get(object) ?? this.row(object)]));
-    const lines = new Set([...this.space(first, 0), ...this.rows.values(), ...this.space(order.length - last, 1)]);
+    const lines = new Set([...this.space(first, 0, height), ...this.rows.values(), ...this.space(order.length - last, 1, height)]);
     for (const line of [...body.children]) if (!lines.has(line)) line.remove();
     let next = body.firstChild;
     for (const line of lines) {
@@ -78,21 +87,27 @@ export class Table {
     if (link && !focused.isConnected) body.querySelector(`a[href="${CSS.escape(link)}"]`)?.focus({ preventScroll: true });
   }
 
-  // Stands for rows that are not in the document.
-  space(rows, place) {
+  // Takes the place of rows that are not in the document.
+  space(rows, place, height) {
     const line = this.spaces[place];
-    line.firstChild.style.height = `${rows * ROW}px`;
+    line.firstChild.style.height = `${rows * height}px`;
     return rows > 0 ? [line] : [];
   }
 
   row(object) {
-    const line = element("tr");
-    for (const { of, cell, isNumber } of this.columns) {
-      const made = element("td", "", { className: isNumber ? "number" : "" });
-      const shown = cell ? cell(object) : of(object);
-      made.append(...(Array.isArray(shown) ? shown : [shown]));
-      line.append(made);
-    }
+    const cells = this.columns.map((column) => {
+      const shown = column.cell ? column.cell(object) : column.of(object);
+      const cell = box("td", [shown].flat(), { className: classes(column) });
+      cell.dataset.label = column.title;
+      cell.classList.toggle("none", cell.textContent === "–");
+      return cell;
+    });
+    const line = box("tr", cells, { className: this.names.rowClass?.(object) ?? "" });
+    withRoles(line);
     return line;
   }
+}
+
+function classes({ id, isNumber }) {
+  return isNumber ? `number of-${id}` : `of-${id}`;
 }
