@@ -64,8 +64,10 @@ pub async fn configure(
     };
     let (config, file) = match kubeconfig {
         None if context.is_none() => {
-            let config = Config::infer().await;
-            let config = config.map_err(|_| ConnectError::NoConfig(looked_for()))?;
+            let config = match Config::infer().await {
+                Ok(config) => config,
+                Err(_) => return Err(ConnectError::NoConfig(looked_for().await)),
+            };
             // If there is none, the service account's files are named in the configuration.
             (config, Kubeconfig::read().ok())
         }
@@ -89,8 +91,14 @@ pub async fn configure(
 }
 
 /// The places where a kubeconfig was looked for, with the error found there.
-fn looked_for() -> String {
-    let wrong = Kubeconfig::read().err();
+async fn looked_for() -> String {
+    let wrong = match Kubeconfig::read() {
+        Ok(file) => {
+            let options = KubeConfigOptions::default();
+            Config::from_custom_kubeconfig(file, &options).await.err()
+        }
+        Err(error) => Some(error),
+    };
     let wrong = wrong.map_or_else(
         || "it names no cluster that can be used".to_owned(),
         |error| in_a_line(&error),
