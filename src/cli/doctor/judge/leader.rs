@@ -69,10 +69,25 @@ fn nobody(patient: &Patient, facts: &Facts, diagnosis: &mut Diagnosis) {
             Level::Warning,
             format!("no lakh of mode {} seems to run", patient.mode_words()),
             format!("there is no Lease {name} in any namespace"),
-            "start it (deploy/README.md). If it runs with --leader-elect=false or a Lease of another name \
-             (--leader-elect-resource-name), nobody can tell from here",
+            match has_begun_job(patient, facts) {
+                true => {
+                    "a controller has begun Jobs of this mode: see which one before you start lakh, as two would make and \
+                     delete Pods for each other. A lakh with --leader-elect=false or a Lease of another name cannot be seen \
+                     from here"
+                }
+                false => {
+                    "start it (deploy/README.md). If it runs with --leader-elect=false or a Lease of another name \
+                     (--leader-elect-resource-name), nobody can tell from here"
+                }
+            },
         );
     }
+}
+
+/// True if a controller has begun an unfinished Job that is the patient's: it has a status.
+fn has_begun_job(patient: &Patient, facts: &Facts) -> bool {
+    let mut jobs = facts.jobs.found.iter().filter(|job| job.is_at_work());
+    jobs.any(|job| job.has_begun && patient.serves(job.manager.as_deref()))
 }
 
 /// Somebody has led.
