@@ -73,7 +73,8 @@ fn a_kubeconfig_that_is_not_there_or_is_none() {
 #[tokio::test(flavor = "multi_thread")]
 async fn credentials_that_the_server_does_not_know() {
     let cluster = cluster(std::time::Duration::from_secs(1)).await;
-    let refusing = Proxy::start(&cluster.url(), |_| {
+    let url = cluster.url();
+    let refusing = Proxy::start(&url, |_| {
         Fate::Answered(refusal(401, "Unauthorized", "Unauthorized"))
     });
     let refusing = refusing.await;
