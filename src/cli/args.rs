@@ -113,8 +113,8 @@ pub(super) struct ControllerArgs {
     pub(super) expose_debug: bool,
     #[command(flatten)]
     pub(super) ui: UiArgs,
-    /// Work on Jobs on which another controller works, too, for a hand-over on purpose. Without it, Pods of such Jobs
-    /// are neither made nor deleted until this controller is alone.
+    /// Work on Jobs on which another controller works, too, for a hand-over on purpose. Without it, no Pods of such
+    /// Jobs are created until this controller is alone.
     #[arg(long)]
     pub(super) takeover: bool,
     #[command(flatten)]

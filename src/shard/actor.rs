@@ -24,7 +24,7 @@ use crate::{
     },
     model::{
         CompletionMode, ConditionKind, Exponential, FailureAction, Job, JobId, JobStatus, Limits,
-        Monotonic, Now, PodGroup, PodTable, Slot, Timeout,
+        Monotonic, Now, PodGroup, PodTable, Selector, Slot, StatusChange, Timeout,
     },
     ownership::{Standing, Unserved},
     wire::PodTemplate,
@@ -35,6 +35,7 @@ use super::{
     correlate::Correlator,
     delays::Delays,
     gangs::Gangs,
+    job_pods::JobPods,
     writes::{Op, WrittenPod},
 };
 
@@ -54,10 +55,14 @@ pub(super) struct Actor {
     pub(super) template: Option<Arc<Result<PodTemplate, String>>>,
     /// The Job is newer than what its machine has heard of.
     pub(super) job_is_fresh: bool,
-    /// The version of the Job with which a status came that somebody else had written; 0 for an own one.
+    /// How the Job's Pods are selected, if not by the label that the API server gives them.
+    pub(super) selector: Option<Arc<Selector>>,
+    /// The version of the Job with which a status came whose counts another controller had written; 0 for an own one.
     pub(super) status_since: u64,
-    /// How many such statuses have come that the machine has not heard of.
+    /// How many statuses another Job controller has written that the machine has not taken in.
     pub(super) foreign_statuses: u32,
+    /// What was read of the Job's Pods because their watch lagged behind such a status.
+    job_pods: Option<Box<JobPods>>,
     /// Statuses that were asked for and may have come to the server without an answer.
     pub(super) tried: Vec<JobStatus>,
     /// The Job was deleted, as the watch has told or the server said.
@@ -103,6 +108,8 @@ pub(super) struct Turn {
     pub(super) writes: Vec<Op>,
     /// The server is to be asked whether the Job is there.
     pub(super) searches: bool,
+    /// The server is to be asked for the Job's Pods.
+    pub(super) lists_pods: bool,
     /// Something to tell people.
     pub(super) reports: Vec<Report>,
     /// What the podFailurePolicy said of failed Pods that are dealt with now.
@@ -139,8 +146,10 @@ impl Actor {
             job: None,
             template: None,
             job_is_fresh: false,
+            selector: None,
             status_since: 0,
             foreign_statuses: 0,
+            job_pods: None,
             tried: Vec::new(),
             gone: false,
             search: Search::default(),
@@ -260,11 +269,10 @@ impl Actor {
             if self.in_flight > 0 || !self.needs_machine() {
                 return;
             }
-            let is_ahead = |job| is_ahead_of_pods(job, self.status_since, rules.pods_seen);
-            if self.job.as_ref().is_some_and(is_ahead) {
+            if self.is_ahead_of_pods(rules.pods_seen) {
                 // The Pod that needs it is still to be heard of.
                 self.pods.mark_all();
-                turn.wake_at = Some((now.monotonic + rules.limits.retry_backoff.base).into());
+                self.wait_for_pods(now.monotonic, turn);
                 return;
             }
             // They are of a machine that is no more.
@@ -285,7 +293,7 @@ impl Actor {
             && self.job_is_fresh
             && !machine.is_writing_status()
         {
-            let is_foreign = !machine.knows_status(&job.status);
+            let recounts = machine.change_to(&job.status) == StatusChange::Counts;
             for _ in 0..std::mem::take(&mut self.foreign_statuses) {
                 let report = machine.handle_foreign_status(now.monotonic);
                 turn.foreign.push(report.is_some());
@@ -294,18 +302,28 @@ impl Actor {
             machine.handle_job(job);
             self.job_is_fresh = false;
             if machine.is_outdated() && !self.gone {
-                let is_ahead = is_ahead_of_pods(job, self.status_since, rules.pods_seen);
-                let is_behind = is_foreign && is_ahead;
-                if self.in_flight > 0 || is_behind {
-                    let again = now.monotonic + rules.limits.retry_backoff.base;
-                    turn.wake_at = is_behind.then(|| again.into());
+                if self.in_flight > 0 {
                     self.job_is_fresh = true;
                     return;
                 }
+                if recounts && self.is_ahead_of_pods(rules.pods_seen) {
+                    self.job_is_fresh = true;
+                    self.wait_for_pods(now.monotonic, turn);
+                    return;
+                }
+                let (Some(machine), Some(job)) = (&mut self.machine, &self.job) else {
+                    return;
+                };
                 **machine = machine.successor(job);
                 is_new = true;
             }
         }
+        if let Some(job_pods) = &mut self.job_pods {
+            job_pods.stop_waiting();
+        }
+        let Some(machine) = &mut self.machine else {
+            return;
+        };
         if self.gone {
             machine.handle_job_gone();
         }
@@ -365,6 +383,41 @@ impl Actor {
             self.machine = None;
             turn.wake_at = None;
         }
+    }
+
+    /// Whether a Job's status was written by another controller, and Pods are not known as of then: one that it has
+    /// counted may still seem to wait for that, and one that it lists may not be known yet.
+    fn is_ahead_of_pods(&self, pods_seen: u64) -> bool {
+        // Those of a Job that is gone are let go, and not counted.
+        let job = self.job.as_ref().filter(|_| !self.gone);
+        let status = job.map(|job| &job.status);
+        status.is_some_and(|status| status.uncounted.is_some()) && self.status_since > pods_seen
+    }
+
+    /// Waits until Pods are known as of the Job's status: by the watch, or by a list if that takes too long.
+    fn wait_for_pods(&mut self, now: Monotonic, turn: &mut Turn) {
+        let (lists_pods, again) = self.job_pods_mut().wait(now);
+        turn.lists_pods = lists_pods;
+        turn.wake_at = again.map(Into::into);
+    }
+
+    pub(super) fn job_pods_mut(&mut self) -> &mut JobPods {
+        self.job_pods.get_or_insert_default()
+    }
+
+    /// As of which version all Pods of the Job are known, as far as they were listed for it alone.
+    pub(super) fn pods_known_at(&self) -> u64 {
+        self.job_pods.as_ref().map_or(0, |read| read.known_at)
+    }
+
+    /// Whether it waits for Pods as new as the Job's status.
+    pub(super) fn waits_for_pods(&self) -> bool {
+        self.job_pods.as_ref().is_some_and(|read| read.is_waiting())
+    }
+
+    /// Forgets what was read of the Job's Pods.
+    pub(super) fn forget_pods(&mut self) {
+        self.job_pods = None;
     }
 
     /// Tells people when nobody seems to run a Job that names another controller.
@@ -447,12 +500,6 @@ impl Actor {
             ..Job::default()
         })
     }
-}
-
-/// Whether a Job's status was written by another controller, and Pods are not known as of then: one that it has
-/// counted may still seem to wait for that, and one that it lists may not be known yet.
-fn is_ahead_of_pods(job: &Job, status_since: u64, pods_seen: u64) -> bool {
-    job.status.uncounted.is_some() && status_since > pods_seen
 }
 
 /// Whether a write is a status that names Pods that have ended.

@@ -178,6 +178,10 @@ impl Shard {
             "no watch has told of the last status yet, and a connection broke since: no finalizer is removed",
         );
         note(
+            actor.waits_for_pods(),
+            "another controller has changed the status; the API server is asked for the Pods as of then",
+        );
+        note(
             self.rounds.claims.holds(&actor.id),
             "whose its Pods are is being settled",
         );

@@ -239,7 +239,7 @@ impl Shard {
         self.settle(told);
     }
 
-    fn apply_pod(&mut self, pod: DecodedPod<'_>) {
+    pub(super) fn apply_pod(&mut self, pod: DecodedPod<'_>) {
         let (record, known) = (&pod.record, self.store.pod(pod.record.uid));
         let is_older = known.is_some_and(|known| known.resource_version > record.resource_version);
         if known.is_some_and(|known| is_undeleted(known, record)) {

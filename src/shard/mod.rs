@@ -23,6 +23,7 @@ mod gang_index;
 mod gangs;
 mod index_map;
 mod intake;
+mod job_pods;
 mod journal;
 mod outbox;
 mod records;
@@ -333,7 +334,7 @@ impl Shard {
                 tracing::warn!(
                     job = %job.key,
                     uid = %job.uid,
-                    "another controller works on this Job, too; no Pods are made or deleted until this one is alone"
+                    "another Job controller works on this Job, too; lakh creates no Pods until it is alone"
                 );
             }
         }
@@ -354,6 +355,9 @@ impl Shard {
         if turn.searches {
             let (from, look) = ((&job.key.namespace, job.uid), Named::get_job(&job.key));
             self.outbox.ask(from, look, Caller::Unseen(key));
+        }
+        if turn.lists_pods {
+            self.list_job_pods(key, "");
         }
         let is_idle = turn.writes.is_empty();
         for op in turn.writes {
@@ -423,6 +427,7 @@ impl Shard {
                 }
             }
             Caller::Comparison(key, version) => self.asked_for(key, version, result),
+            Caller::JobPods(key) => self.job_pods_listed(key, result, now),
             Caller::Unseen(key) => {
                 if let Some(actor) = self.store.get_mut(key) {
                     let is_gone = is_of_nobody(&actor.id, result);

@@ -71,6 +71,8 @@ pub(super) enum Caller {
     Ttl(Arc<JobId>),
     /// A Job that only its Pods tell of.
     Unseen(ActorKey),
+    /// A Job whose Pods' watch lags behind its status.
+    JobPods(ActorKey),
     /// A Job of which this version is doubted.
     Comparison(ActorKey, u64),
 }

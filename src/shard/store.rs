@@ -20,7 +20,7 @@ use crate::{
     },
     model::{
         Controller, DEFAULT_MANAGER, DecodedPod, Job, JobAnnotations, JobId, JobStatus, Now,
-        PodEnd, PodRecord, Slot, Uid,
+        PodEnd, PodRecord, Selector, Slot, StatusChange, Uid,
     },
     wire::{DecodedJob, PodTemplate},
 };
@@ -118,7 +118,9 @@ impl Store {
             return (key, JobNews::Stale);
         }
         let is_new = known.is_none();
-        let other_status = known.is_none_or(|known| known.status != decoded.job.status);
+        let (status, version) = (&decoded.job.status, decoded.job.resource_version);
+        let change = known.map(|known| known.status.change_to(status));
+        let change = change.unwrap_or(StatusChange::Counts);
         let same_spec = known.is_some_and(|known| known.generation == decoded.job.generation);
         if is_new && external {
             let manager = decoded.job.spec.managed_by.as_deref();
@@ -127,11 +129,23 @@ impl Store {
         if is_new {
             actor.seen();
         }
-        if other_status {
-            let is_own = actor.tried.contains(&decoded.job.status);
-            let version = decoded.job.resource_version;
-            actor.status_since = if is_own { 0 } else { version };
-            actor.foreign_statuses += u32::from(!is_own && !is_new);
+        if change.is_by_job_controller() {
+            // Others may have changed what is theirs in one whose answer was lost.
+            let is_own = |tried: &JobStatus| !tried.change_to(status).is_by_job_controller();
+            let is_own = actor.tried.iter().any(is_own);
+            if is_own {
+                actor.status_since = 0;
+            } else if change == StatusChange::Counts {
+                actor.status_since = version;
+            }
+            let is_sign = !is_own && !is_new && !external;
+            actor.foreign_statuses += u32::from(is_sign);
+        }
+        if is_new {
+            let uid = decoded.job.uid;
+            let selector = decoded.selector.as_ref();
+            let is_usual = |selector: &&Arc<Selector>| selector.means_wearers_of(uid);
+            actor.selector = selector.filter(|it| !is_usual(it)).cloned();
         }
         if !same_spec || actor.template.is_none() {
             let template = PodTemplate::new(&decoded.job, &decoded.template, self.finalizer);
@@ -197,6 +211,11 @@ impl Store {
             let Some(job) = owner else {
                 return [None, None];
             };
+            let actor = self.find(&job).and_then(|key| self.actors.get(key));
+            if actor.is_some_and(|actor| actor.pods_known_at() >= record.resource_version) {
+                // A list of the Job's Pods does not have it any more.
+                return [None, None];
+            }
             let placement = self.insert_into(job, record, end);
             self.placements.insert(uid, placement);
             return [Some(placement.actor), None];
@@ -344,6 +363,9 @@ impl Store {
     /// Forgets the Pods of a scope, and how far its watch had come.
     pub(super) fn forget_pods(&mut self, namespace: Option<&str>) {
         self.retain_pods(namespace, &HashSet::new(), u64::MAX);
+        for key in self.in_scope(namespace) {
+            self.actors[key].forget_pods();
+        }
         if let Some(scope) = self.scopes.get_mut(namespace) {
             scope.pods_seen = 0;
         }
@@ -378,7 +400,8 @@ impl Store {
     pub(super) fn pods_seen_by(&self, key: ActorKey) -> u64 {
         let actor = self.actors.get(key);
         let scope = actor.and_then(|actor| self.scopes.covering(&actor.id.key.namespace));
-        scope.map_or(u64::MAX, |scope| scope.pods_seen)
+        let seen = scope.map_or(u64::MAX, |scope| scope.pods_seen);
+        seen.max(actor.map_or(0, Actor::pods_known_at))
     }
 
     /// Takes in the answer to the creation of a Pod, and tells whether the Pod is known now. The watch may
@@ -389,7 +412,8 @@ impl Store {
             return false;
         };
         let scope = self.scopes.covering(&actor.id.key.namespace);
-        let is_past = scope.is_some_and(|scope| scope.pods_seen >= record.resource_version);
+        let seen = scope.map_or(0, |scope| scope.pods_seen);
+        let is_past = seen.max(actor.pods_known_at()) >= record.resource_version;
         let Entry::Vacant(entry) = self.placements.entry(record.uid) else {
             return true;
         };

@@ -24,6 +24,8 @@ const STATUS: &str = "PATCH /apis/batch/v1/namespaces/d/jobs/j/status";
 
 const LOOK: &str = "GET /apis/batch/v1/namespaces/d/jobs/j";
 
+const LIST: &str = "GET /api/v1/namespaces/d/pods?labelSelector=";
+
 const REMOVAL: &str = "PATCH /api/v1/namespaces/d/pods/p";
 
 /// A call that was asked for.
@@ -361,6 +363,113 @@ fn statuses_that_another_controller_writes_are_noticed() {
     }
     world.do_all();
     assert!(is_contested(&world));
+}
+
+/// Kueue clears the start time of each Job that it suspends, and others have conditions of their own.
+#[test]
+fn fields_that_others_write_are_no_sign_of_another_job_controller() {
+    let mut settings = Settings::of_jobs(8);
+    settings.limits.alone_after = Some(Duration::from_secs(60));
+    let mut world = World::with(settings);
+    let changes = [
+        (6, false, json!("1970-01-12T13:46:40Z")),
+        (200, true, Value::Null),
+        (210, false, json!("1970-01-12T13:46:42Z")),
+        (220, true, Value::Null),
+    ];
+    for (version, suspend, start_time) in changes {
+        let mut seen = job(version, &json!({"suspend": suspend}));
+        seen["status"] = json!({
+            "active": 1, "ready": 0, "terminating": 0, "uncountedTerminatedPods": {}, "startTime": start_time,
+            "conditions": [{"type": "Third", "status": "True", "reason": version.to_string()}],
+        });
+        world.hear_job(&seen);
+        let actors = world.shard.store.all();
+        let signs = actors.map(|actor| actor.foreign_statuses);
+        assert_eq!(signs.sum::<u32>(), 0, "{version}");
+        world.now = world.now + Duration::from_secs(2);
+    }
+}
+
+#[test]
+fn a_job_of_another_manager_is_contested_by_nobody_while_it_runs_or_goes() {
+    let mut settings = Settings::of_jobs(8);
+    settings.limits.alone_after = Some(Duration::from_secs(60));
+    let mut world = World::with(settings);
+    let spec = json!({"managedBy": "d.dev/job", "parallelism": 2});
+    let version_of = |version: u64| {
+        let mut job = job(version, &spec);
+        job["status"] =
+            json!({"active": version, "failed": version, "uncountedTerminatedPods": {}});
+        job
+    };
+    for version in [200, 201, 202] {
+        world.hear_job(&version_of(version));
+    }
+    world.hear_pod(Change::Applied, &pod("p", 7, 203, "Running"));
+    let read = decode_job(&version_of(204).to_string()).expect("a good Job");
+    world.hear(Change::Deleted, Observed::Job(Box::new(read)));
+    let actors = world.shard.store.all();
+    assert_eq!(actors.map(|actor| actor.foreign_statuses).sum::<u32>(), 0);
+    // Its Pods are let go: nobody else does that.
+    world.asks(REMOVAL);
+}
+
+/// In a quiet cluster the watch tells of a version only with its next bookmark, up to a minute later.
+#[test]
+fn a_job_whose_counts_another_wrote_goes_on_with_pods_that_the_server_is_asked_for() {
+    let mut world = World::new(8);
+    world.hear_pod(Change::Applied, &pod("p", 7, 5, "Running"));
+    world.hear_pod(Change::Applied, &pod("q", 8, 5, "Running"));
+    world.hear_job(&job(6, &json!({"parallelism": 2, "completions": 2})));
+    world.do_all();
+    let spec = json!({"parallelism": 2, "completions": 2, "suspend": true});
+    let mut other = job(300, &spec);
+    other["status"] = json!({"failed": 1, "uncountedTerminatedPods": {}});
+    world.hear_job(&other);
+    let (first, took) = world.wait_for(LIST);
+    assert!(took < Duration::from_millis(500), "{took:?}");
+    assert!(first.what.ends_with("limit=500"), "{first:?}");
+    // A page that is older than the status is of no use, nor is a refusal.
+    let page = |version: &str, items: Vec<Value>, token: &str| {
+        body(&json!({"metadata": {"resourceVersion": version, "continue": token}, "items": items}))
+    };
+    world.answer(&first, refusal(500, "InternalError", "no"));
+    let (second, _) = world.wait_for(LIST);
+    world.answer(&second, page("299", vec![], "more"));
+    let (rest, _) = world.wait_for(LIST);
+    assert!(rest.what.ends_with("&continue=more"), "{rest:?}");
+    world.answer(
+        &rest,
+        page(
+            "299",
+            vec![pod("p", 7, 5, "Running"), pod("q", 8, 5, "Running")],
+            "",
+        ),
+    );
+    let (third, _) = world.wait_for(LIST);
+    // The other controller has counted one Pod, which is gone.
+    world.answer(&third, page("301", vec![pod("p", 7, 5, "Running")], ""));
+    // The watch is late to tell how that one ended.
+    world.hear_pod(Change::Applied, &pod("q", 8, 250, "Failed"));
+    let (mut statuses, mut removals) = (Vec::new(), 0);
+    for _ in 0..5 {
+        while let Some(asked) = world.asked() {
+            removals += usize::from(asked.what.starts_with(REMOVAL));
+            assert!(!asked.what.contains("pods/q"), "{asked:?}");
+            if asked.what == STATUS {
+                statuses.push(asked.body["status"].clone());
+            }
+            world.done(&asked);
+        }
+        world.now = world.now + Duration::from_secs(1);
+    }
+    assert_eq!(removals, 1, "{statuses:?}");
+    for status in statuses {
+        assert_ne!(status["failed"], 2, "{status}");
+        let listed = &status["uncountedTerminatedPods"]["failed"];
+        assert!(listed.as_array().is_none_or(Vec::is_empty), "{status}");
+    }
 }
 
 #[test]

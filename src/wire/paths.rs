@@ -64,6 +64,26 @@ pub fn pods_of_job(namespace: &str, uid: Uid, selector: Option<&Selector>, field
     )
 }
 
+/// A page of the Pods of a Job, by its selector if it has one, with so many Pods at most; the first page, if the token is
+/// empty. The list is as new as the API server's data.
+pub fn pods_of_job_page(
+    namespace: &str,
+    uid: Uid,
+    selector: Option<&Selector>,
+    (limit, token): (usize, &str),
+) -> String {
+    let labels = match selector {
+        Some(selector) => selector_text(selector),
+        None => format!("{CONTROLLER_UID}={uid}"),
+    };
+    let (pods, labels) = (pods(Some(namespace)), escaped(&labels));
+    let from = match token {
+        "" => String::new(),
+        token => format!("&continue={}", escaped(token)),
+    };
+    format!("{pods}?labelSelector={labels}&limit={limit}{from}")
+}
+
 /// One Pod.
 pub fn pod(namespace: &str, name: &str) -> String {
     format!("/api/v1/namespaces/{namespace}/pods/{name}")

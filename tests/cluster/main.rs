@@ -61,6 +61,7 @@ mod state;
 mod status;
 mod stopping;
 mod strangers;
+mod third_parties;
 mod tls;
 mod top;
 mod ttl;

@@ -173,12 +173,13 @@ def simulate(binaries, number, seeds):
     for played, settings in [
         ("fresh_seeds", {"SIM_SEEDS": str(seeds)}),
         ("elections", {"SIM_ELECTIONS": str(max(seeds // 3, 1))}),
+        ("third_parties", {"SIM_THIRD_PARTIES": str(max(seeds // 3, 1))}),
     ]:
         ran = run(binaries["sim"], ["--exact", played, "--nocapture"], number, SIM_BASE="1", SIM_FIRST="1", **settings)
         if ran is None:
             return "no end", None, ""
         code, told = ran
-        found = re.search(r"^SIM_(?:SEED|ELECTION)=(\d+) \[.*?\]: (\w+): (.*)$", told, re.MULTILINE)
+        found = re.search(r"^SIM_(?:SEED|ELECTION|THIRD_PARTY)=(\d+) \[.*?\]: (\w+): (.*)$", told, re.MULTILINE)
         if found:
             return found[2], int(found[1]), found[3]
         if code != 0:

@@ -447,7 +447,7 @@ fn dice_free_annotations() -> Value {
     json!({"sim.lakh.dev/duration": "1s", "sim.lakh.dev/exit-code": "0"})
 }
 
-fn template(annotations: Value, restart_policy: &str) -> Value {
+pub(crate) fn template(annotations: Value, restart_policy: &str) -> Value {
     json!({
         "metadata": {"annotations": annotations},
         "spec": {
@@ -459,7 +459,7 @@ fn template(annotations: Value, restart_policy: &str) -> Value {
 }
 
 /// The spec of some Job.
-fn job_spec(dice: &mut Dice) -> Value {
+pub(crate) fn job_spec(dice: &mut Dice) -> Value {
     let is_indexed = dice.permille(600);
     let completions = dice.between(1, 8);
     let restart_policy = if dice.permille(150) {

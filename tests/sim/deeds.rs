@@ -9,6 +9,7 @@ use std::sync::Arc;
 use super::{
     casting::{BUSY, HOSTILE},
     server::{Denial, Webhook},
+    third_parties::ThirdParty,
     wider::MANAGER,
     world::World,
 };
@@ -92,6 +93,10 @@ pub(crate) enum Deed {
     WriteStatus(u64),
     /// A Pod that nobody but its maker says to be the Job's.
     ForgedPod(u16),
+    /// A third party writes to a Job.
+    ThirdParty(ThirdParty, u64),
+    /// The judges compare a Job's Pods with its spec: nothing goes wrong, so they must agree.
+    LookAtPods(u64),
 }
 
 impl Deed {
@@ -120,7 +125,7 @@ impl Deed {
 }
 
 /// The name of a Job by its number.
-fn job_path(number: u64) -> String {
+pub(crate) fn job_path(number: u64) -> String {
     format!("/apis/batch/v1/namespaces/{BUSY}/jobs/job-{number}")
 }
 
@@ -232,6 +237,11 @@ impl World {
                 self.ask("DELETE", &path, "");
             }
             Deed::WriteStatus(number) => self.write_status(*number),
+            Deed::ThirdParty(what, job) => self.write_as_third_party(*what, *job),
+            Deed::LookAtPods(job) => {
+                let at = self.at;
+                self.judges.judge_promptness(&format!("job-{job}"), at);
+            }
         }
     }
 

@@ -4,7 +4,7 @@
 //! `SIM_KEPT` (one of those in `kept_seeds.txt`, which are played as they were before scenarios were widened),
 //! `SIM_SEEDS` (how many), `SIM_BASE` (the first), `SIM_SEED` (only this one, told step by step), `SIM_ELECTIONS` and
 //! `SIM_ELECTION` (the same of those where one of two controllers leads), `SIM_SHARINGS` and `SIM_SHARING` (and where
-//! three share), `SIM_PROFILES` (names, with commas), `SIM_FIRST` (one that fails is enough), `SIM_WHOLE` (do not shorten
+//! three share), `SIM_THIRD_PARTIES` and `SIM_THIRD_PARTY` (and where third parties write to Jobs), `SIM_PROFILES` (names, with commas), `SIM_FIRST` (one that fails is enough), `SIM_WHOLE` (do not shorten
 //! it). See docs/simulator.md.
 
 #![expect(
@@ -20,6 +20,7 @@ mod nodes;
 mod replica;
 mod server;
 mod shrink;
+mod third_parties;
 mod throughput;
 mod wider;
 mod world;
@@ -259,4 +260,13 @@ fn elections() {
 #[test]
 fn sharings() {
     play_fresh(["SIM_SHARING", "SIM_SHARINGS"], 30, Scenario::cast_sharing);
+}
+
+#[test]
+fn third_parties() {
+    play_fresh(
+        ["SIM_THIRD_PARTY", "SIM_THIRD_PARTIES"],
+        60,
+        Scenario::cast_third_parties,
+    );
 }

@@ -2,7 +2,7 @@
 //!
 //! Must not: know of Pods.
 
-use crate::model::{Job, JobKey, JobSpec, JobStatus, Limits, PerIndexLimit};
+use crate::model::{Job, JobKey, JobSpec, JobStatus, Limits, PerIndexLimit, StatusChange};
 
 /// See the module's text.
 #[derive(Clone, Debug)]
@@ -28,13 +28,16 @@ impl KnownJob {
         }
     }
 
-    /// Takes in a newer version; whether the machine may go on.
+    /// Takes in a newer version; whether the machine may go on. A status with other gauges or shared fields does not
+    /// outdate it: nothing that a machine is built on differs.
     pub(super) fn take_in(&mut self, job: &Job) -> bool {
-        self.outdated |= !has_same_rules(&self.spec, &job.spec) || job.status != self.status;
+        let recounts = self.status.change_to(&job.status) == StatusChange::Counts;
+        self.outdated |= !has_same_rules(&self.spec, &job.spec) || recounts;
         if self.outdated {
             return false;
         }
         self.spec = job.spec.clone();
+        self.status = job.status.clone();
         self.deleting = job.deleting;
         true
     }

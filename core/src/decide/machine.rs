@@ -10,7 +10,7 @@ use std::{collections::VecDeque, sync::Arc};
 
 use crate::model::{
     CompactIndex, CompletionMode, GangFacts, Job, JobStatus, Limits, Monotonic, Now, PodGroup,
-    PodRecord, PodSuffix, PodTable, Report, Slot, Timeout, format_go_duration,
+    PodRecord, PodSuffix, PodTable, Report, Slot, StatusChange, Timeout, format_go_duration,
 };
 
 use super::{
@@ -22,7 +22,7 @@ use super::{
     errands::Errands,
     gang::{Fallback, Gang},
     job::{Basis, KnownJob},
-    manage_pods::{blocked_until, manage_pods, missing, wants_change},
+    manage_pods::{blocked_until, manage_pods, wants_pod},
     status::{News, StatusWriter, compose_conditions},
     suspension::Suspension,
 };
@@ -104,29 +104,36 @@ impl JobMachine {
     /// Takes in a newer version of the Job. Not to be called while a status write is under way:
     /// what it brings may be that very write.
     pub fn handle_job(&mut self, job: &Job) {
-        if self.job.take_in(job) {
-            self.status.try_at_once();
+        let before = self.job.status.clone();
+        if !self.job.take_in(job) {
+            return;
+        }
+        self.status.try_at_once();
+        if before != self.job.status {
+            self.suspension.take_in(&before, &self.job.status);
+            self.counting.begin_run(&self.job.status);
+            self.status.set_stale();
         }
     }
 
-    /// Another controller has written the Job's status. What people are to be told if this one gives way from now on:
-    /// no effect, as a successor may come before it is asked for.
+    /// Another Job controller has written the Job's status. Returns the report if this one gives way from now on: no
+    /// effect, as a successor may come before it is asked for.
     pub fn handle_foreign_status(&mut self, now: Monotonic) -> Option<Report> {
         let alone_after = self.limits.alone_after?;
         let begins = self.contest.foreign_status(now);
         begins.then(|| {
             let wait = format_go_duration(alone_after);
             let message = format!(
-                "Another controller works on this Job, too: no Pods are made or deleted until it has left alone \
-                 what is to be done for {wait}"
+                "Another Job controller works on this Job, too: lakh creates no Pods until Pods have been missing for \
+                 {wait} and the other controller has not written the status"
             );
             Report::warning("AnotherController", &message)
         })
     }
 
-    /// Whether this is the status that the machine knows the server to have.
-    pub fn knows_status(&self, status: &JobStatus) -> bool {
-        self.job.status == *status
+    /// Compares a status with the one that the machine knows to be stored.
+    pub fn change_to(&self, status: &JobStatus) -> StatusChange {
+        self.job.status.change_to(status)
     }
 
     /// The Job is no more; what is left of it is to let its Pods go.
@@ -341,24 +348,21 @@ impl JobMachine {
     }
 
     fn manage_pods(&mut self, pods: &PodTable, now: Now) {
-        let basis = Basis::new(&self.job, &self.limits, self.ending.fails());
-        let (counting, creations) = (&mut self.counting, &mut self.creations);
-        if let Some(alone_after) = self.limits.alone_after {
-            let wants = wants_change(&basis, counting, creations, now);
-            let wants = wants || self.suspension.is_to_flip(&self.job.spec);
-            if self.contest.goes_on(wants, alone_after, now.monotonic) {
-                // It is looked at again when a backoff is over.
-                creations.set_missing(missing(&basis, counting, creations));
-                return;
-            }
-        }
-        for pod in manage_pods(&basis, counting, creations, pods, now) {
-            self.errands.ask(now.monotonic);
-            self.effects.push_back(Effect::CreatePod(pod));
-        }
         if let Some(report) = self.suspension.flip(&self.job.spec, now.wall) {
             self.status.set_stale();
             self.effects.push_back(Effect::Report(report));
+        }
+        let basis = Basis::new(&self.job, &self.limits, self.ending.fails());
+        let (counting, creations) = (&mut self.counting, &mut self.creations);
+        let is_contested = self.limits.alone_after.is_some_and(|alone_after| {
+            let wants = wants_pod(&basis, counting, creations, now);
+            self.contest.goes_on(wants, alone_after, now.monotonic)
+        });
+        // Every controller must see the run before its Pods are named after it.
+        let may_create = !is_contested && !self.suspension.begins_run(&self.job.status);
+        for pod in manage_pods(&basis, counting, creations, pods, (may_create, now)) {
+            self.errands.ask(now.monotonic);
+            self.effects.push_back(Effect::CreatePod(pod));
         }
     }
 
@@ -426,7 +430,8 @@ impl JobMachine {
         }
         let effect = Effect::WriteStatus(Box::new(next.clone()));
         self.effects.push_back(effect);
-        self.status.sent(next, now.monotonic);
+        let begins_run = self.suspension.begins_run(&self.job.status);
+        self.status.sent(next, begins_run, now.monotonic);
     }
 
     fn compose(&mut self, pods: &PodTable, now: Now) -> JobStatus {
@@ -457,6 +462,7 @@ impl JobMachine {
         let most = self.limits.max_uncounted_pods;
         let news = News {
             is_urgent: self.ending.must_announce(status)
+                || (self.suspension.begins_run(status) && !self.job.deleting)
                 || (ends && self.may_end())
                 || self.counting.has_backlog(most, ends && none_comes),
             flips_suspension: self.suspension.flips(status),
@@ -481,6 +487,7 @@ impl JobMachine {
             return;
         };
         self.job.status = written;
+        self.counting.begin_run(&self.job.status);
         let (basis, counting) = self.counting();
         let applied = counting.status_written(&basis);
         if basis.job.status.is_finished() && counting.tally().with_finalizer > 0 {

@@ -14,14 +14,14 @@ use super::{
     rank,
 };
 
-/// Deletes Pods as the spec wants it, and gives those that are to be created.
+/// Deletes Pods as the spec wants it, and gives those that are to be created, if Pods may be created.
 #[doc(alias = "manageJob")]
 pub(super) fn manage_pods(
     basis: &Basis<'_>,
     counting: &mut Counting,
     creations: &mut Creations,
     pods: &PodTable,
-    now: Now,
+    (may_create, now): (bool, Now),
 ) -> Vec<NewPod> {
     if basis.spec.suspend {
         if counting.tally().active > counting.tally().to_delete {
@@ -33,23 +33,24 @@ pub(super) fn manage_pods(
     if counting.tally().to_delete > 0 {
         return Vec::new();
     }
+    if !may_create {
+        // It is looked at again when a backoff is over.
+        creations.set_missing(missing(basis, counting, creations));
+        return Vec::new();
+    }
     create_missing(basis, counting, creations, now)
 }
 
-/// Whether a Pod is to be made or deleted now; nothing is done.
-pub(super) fn wants_change(
+/// Returns whether a Pod is to be created now.
+pub(super) fn wants_pod(
     basis: &Basis<'_>,
     counting: &Counting,
     creations: &Creations,
     now: Now,
 ) -> bool {
-    if basis.spec.suspend {
-        return counting.tally().active > counting.tally().to_delete;
-    }
-    let is_blocked = || blocked_until(basis, counting, creations, now).is_some();
-    surplus(basis, counting) > 0
-        || counting.has_misplaced(basis)
-        || (missing(basis, counting, creations) > 0 && !is_blocked())
+    !basis.spec.suspend
+        && missing(basis, counting, creations) > 0
+        && blocked_until(basis, counting, creations, now).is_none()
 }
 
 /// How many Pods are too many. Those whose creation is under way are not looked at: once here they are the first to
@@ -60,7 +61,7 @@ fn surplus(basis: &Basis<'_>, counting: &Counting) -> u32 {
 }
 
 /// How many Pods are still to be asked for.
-pub(super) fn missing(basis: &Basis<'_>, counting: &Counting, creations: &Creations) -> u32 {
+fn missing(basis: &Basis<'_>, counting: &Counting, creations: &Creations) -> u32 {
     let active = counting.tally().active + creations.len();
     let going = match basis.spec.pod_replacement {
         PodReplacement::Failed => counting.tally().terminating,

@@ -115,10 +115,10 @@ impl StatusWriter {
         self.stale_since = None;
     }
 
-    /// A write is under way.
-    pub(super) fn sent(&mut self, status: JobStatus, now: Monotonic) {
+    /// Notes a write in flight. One that begins a run carries no progress, so the next may follow at once.
+    pub(super) fn sent(&mut self, status: JobStatus, begins_run: bool, now: Monotonic) {
         self.writing = Some(status);
-        self.written_at = Some(now);
+        self.written_at = (!begins_run).then_some(now);
     }
 
     /// The server has the status; which.
@@ -214,7 +214,8 @@ pub(super) fn compose_conditions(
     }
 }
 
-/// Makes the Suspended condition so, and leaves it alone if it is.
+/// Makes the Suspended condition so, and leaves it alone if it is. Each change is at least a second later than the one
+/// before, whatever the clock shows: runs are known by it.
 fn set_suspended(conditions: &mut Vec<Condition>, suspended: bool, now: Time) {
     let (reason, message) = if suspended {
         ("JobSuspended", "Job suspended")
@@ -230,7 +231,13 @@ fn set_suspended(conditions: &mut Vec<Condition>, suspended: bool, now: Time) {
         .find(|found| found.is(ConditionKind::Suspended))
     {
         Some(found) if found.status == condition.status => {}
-        Some(found) => *found = condition,
+        Some(found) => {
+            let next = found
+                .last_transition
+                .map(|last| last + Duration::from_secs(1));
+            condition.last_transition = condition.last_transition.max(next);
+            *found = condition;
+        }
         None => conditions.push(condition),
     }
 }
@@ -314,7 +321,7 @@ mod tests {
         assert_eq!(writer.due_at(&news, PERIOD, at(100)), at(101));
         writer.begin();
         assert!(writer.has_nothing_to_write());
-        writer.sent(JobStatus::default(), at(101));
+        writer.sent(JobStatus::default(), false, at(101));
         writer.not_written(at(102));
         news.is_urgent = true;
         assert_eq!(writer.due_at(&news, PERIOD, at(102)), at(103));

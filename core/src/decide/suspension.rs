@@ -22,6 +22,22 @@ impl Suspension {
         }
     }
 
+    /// Takes in that another client has changed the stored status. A flip that is not stored yet still stands.
+    pub(super) fn take_in(&mut self, before: &JobStatus, stored: &JobStatus) {
+        if self.flips(before) {
+            return;
+        }
+        self.suspended = stored_in(stored);
+        if stored.start_time != before.start_time {
+            self.start_time = stored.start_time;
+        }
+    }
+
+    /// Returns whether the new run of a resumed Job is not stored yet. Names of Pods depend on the run.
+    pub(super) fn begins_run(&self, stored: &JobStatus) -> bool {
+        self.suspended == Some(false) && self.flips(stored)
+    }
+
     /// When the Job's clock was started, if it runs.
     pub(super) fn start_time(&self) -> Option<Time> {
         self.start_time
@@ -65,7 +81,7 @@ impl Suspension {
     }
 
     /// Whether the spec has flipped, and that was not taken in.
-    pub(super) fn is_to_flip(&self, spec: &JobSpec) -> bool {
+    fn is_to_flip(&self, spec: &JobSpec) -> bool {
         spec.suspend != (self.suspended == Some(true))
     }
 
@@ -117,6 +133,29 @@ mod tests {
         assert!(suspension.begin_turn(&spec, &stored, at(40)).is_some());
         assert_eq!(suspension.start_time(), Some(at(10)));
         assert!(!suspension.flips(&stored));
+    }
+
+    #[test]
+    fn a_start_time_that_another_client_clears_stays_cleared_until_the_job_is_resumed() {
+        let (at, mut spec) = (Time::from_secs, JobSpec::default());
+        let running = JobStatus {
+            start_time: Some(at(10)),
+            ..JobStatus::default()
+        };
+        let mut suspension = Suspension::new(&running);
+        spec.suspend = true;
+        let cleared = JobStatus::default();
+        // Before this machine has taken in that the Job is suspended.
+        suspension.take_in(&running, &cleared);
+        assert_eq!(suspension.start_time(), None);
+        suspension.begin_turn(&spec, &cleared, at(20));
+        assert!(suspension.flip(&spec, at(20)).is_some());
+        // And after: the flip still stands.
+        suspension.take_in(&running, &cleared);
+        assert!(suspension.flips(&cleared) && suspension.start_time().is_none());
+        spec.suspend = false;
+        suspension.begin_turn(&spec, &cleared, at(30));
+        assert_eq!(suspension.start_time(), Some(at(30)));
     }
 
     #[test]

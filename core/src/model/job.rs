@@ -169,6 +169,62 @@ impl JobStatus {
         self.start_time.is_some() || !self.conditions.is_empty()
     }
 
+    /// Compares this status with a later one.
+    ///
+    /// Each field is named, so that a new one cannot be added without a decision.
+    pub fn change_to(&self, next: &Self) -> StatusChange {
+        let Self {
+            active,
+            ready,
+            terminating,
+            succeeded,
+            failed,
+            completed_indexes,
+            failed_indexes,
+            uncounted,
+            conditions: _,
+            start_time: _,
+            completion_time,
+        } = self;
+        let same_counts = *succeeded == next.succeeded
+            && *failed == next.failed
+            && *completed_indexes == next.completed_indexes
+            && *failed_indexes == next.failed_indexes
+            && *uncounted == next.uncounted
+            && *completion_time == next.completion_time
+            && self.ends().eq(next.ends());
+        let same_gauges =
+            *active == next.active && *ready == next.ready && *terminating == next.terminating;
+        if !same_counts {
+            StatusChange::Counts
+        } else if !same_gauges {
+            StatusChange::Gauges
+        } else if self != next {
+            StatusChange::Shared
+        } else {
+            StatusChange::None
+        }
+    }
+
+    /// The conditions that say how the Job ends, whatever their order among others.
+    fn ends(&self) -> impl Iterator<Item = &Condition> {
+        let ends = [
+            ConditionKind::SuccessCriteriaMet,
+            ConditionKind::FailureTarget,
+            ConditionKind::Complete,
+            ConditionKind::Failed,
+        ];
+        let all = ends.into_iter();
+        all.flat_map(|kind| self.conditions.iter().filter(move |found| found.is(kind)))
+    }
+
+    /// When the current run began: the last change of `Suspended` to False. None if the Job is suspended or never was.
+    pub fn run_start(&self) -> Option<Time> {
+        let mut conditions = self.conditions.iter();
+        let found = conditions.find(|found| found.is(ConditionKind::Suspended))?;
+        found.last_transition.filter(|_| !found.is_true())
+    }
+
     /// The condition of a kind that is True.
     pub fn true_condition(&self, kind: ConditionKind) -> Option<&Condition> {
         self.conditions
@@ -180,6 +236,27 @@ impl JobStatus {
     pub fn is_finished(&self) -> bool {
         self.true_condition(ConditionKind::Complete).is_some()
             || self.true_condition(ConditionKind::Failed).is_some()
+    }
+}
+
+/// The difference between two statuses of a Job, from the least to the most consequential one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum StatusChange {
+    /// In nothing.
+    None,
+    /// Only in fields that others than Job controllers write: the start time, which Kueue clears on a suspended Job,
+    /// `Suspended`, and conditions that do not concern the Job's end.
+    Shared,
+    /// In `active`, `ready` or `terminating`. Only a Job controller writes them, and each computes them from the Pods.
+    Gauges,
+    /// In counts or decisions: counters, indexes, `uncountedTerminatedPods`, conditions about the Job's end.
+    Counts,
+}
+
+impl StatusChange {
+    /// Returns whether only a Job controller writes such a change.
+    pub fn is_by_job_controller(self) -> bool {
+        self >= Self::Gauges
     }
 }
 

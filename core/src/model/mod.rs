@@ -40,7 +40,7 @@ pub use ids::{JobId, JobKey, Slot, Uid};
 pub use index_set::IndexSet;
 pub use job::{
     CompletionMode, Condition, ConditionKind, Job, JobSpec, JobStatus, PodReplacement,
-    RestartPolicy, Uncounted,
+    RestartPolicy, StatusChange, Uncounted,
 };
 pub use job_annotations::{
     AnnotationSwitch, FAILURE_SUMMARY, INDEX_RECORD, JOB_METRICS, JobAnnotations,

@@ -1,14 +1,14 @@
 //! The names of a Job's Pods, and of its Workload and PodGroup.
 //!
 //! They follow upstream's `podGenerateNameWithIndex`, and its Job controller for the objects of a gang. The
-//! random-looking part of a Pod's name follows from the Job's UID, the Pod's index and a count. So every
+//! random-looking part of a Pod's name follows from the Job's UID, the Pod's index, the Job's run and a count. So every
 //! controller gives the same Pod the same name, and the API server refuses to make it twice.
 
 use std::fmt::{Display, Write as _};
 
 use compact_str::{CompactString, format_compact};
 
-use super::Uid;
+use super::{Time, Uid};
 
 /// The alphabet that the API server uses for generated names: no vowels, no look-alikes.
 const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
@@ -102,6 +102,16 @@ impl Series {
         };
         Self(start % SUFFIXES as u64)
     }
+}
+
+/// The first count of the run of a Job that began at this time.
+///
+/// Like a series, it never changes from version to version.
+pub fn first_count(job: Uid, run: Time) -> u32 {
+    let uid = job.as_u128();
+    let seconds = run.as_millis().div_euclid(1000) as u64;
+    let number = mix(mix(mix((uid >> 64) as u64) ^ uid as u64) ^ seconds);
+    (number % u64::from(SUFFIXES)) as u32
 }
 
 /// The end of SplitMix64: numbers that are close come far apart.
@@ -206,6 +216,8 @@ mod tests {
         assert_eq!(names(JOB, Some(0)), ["hbh2t", "8k8ch", "xtxn4"]);
         assert_eq!(names(JOB, Some(1)), ["pchvj", "gm875", "7vxjq"]);
         assert_eq!(names(Uid::from_u128(1), None), ["kkgmk", "bt7w6", "25w9q"]);
+        let run = |seconds| first_count(JOB, Time::from_secs(seconds));
+        assert_eq!([run(0), run(1_767_225_600)], [11_520_815, 6_022_712]);
     }
 
     #[test]

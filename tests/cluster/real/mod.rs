@@ -1,7 +1,8 @@
 //! Tests on a real cluster, and what they share: the cluster, namespaces, and controllers as processes.
 //!
 //! `deployed` has lakh with what `deploy/` grants; `conformance` runs the Jobs of `jobs` under the built-in controller and
-//! under lakh. They are ignored unless they are asked for, see CONTRIBUTING.md. They expect:
+//! under lakh; `third_parties` has the writes of queue managers. They are ignored unless they are asked for, see
+//! CONTRIBUTING.md. They expect:
 //!
 //! - `LAKH_CLUSTER_KUBECONFIG`: of somebody who may do everything on a cluster with hollow nodes
 //!   (`lakh-loadtest kubelet`), on which no Job controller is at work;
@@ -14,6 +15,7 @@
 
 mod conformance;
 mod deployed;
+mod third_parties;
 
 use std::{
     fs::{self, File},

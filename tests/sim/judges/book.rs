@@ -35,6 +35,14 @@ pub(super) struct Job {
     pub(super) edited_at: u64,
     /// Its deadline had passed before somebody changed it: who was refused to say so before may say so yet.
     pub(super) was_overdue: bool,
+    /// How often it was resumed, as its status tells.
+    pub(super) run: u64,
+    /// When suspension or size were changed last.
+    pub(super) spec_changed_at: u64,
+    /// When somebody else wrote its counts last.
+    pub(super) foreign_status_at: Option<u64>,
+    /// That happened twice so soon that it looks like another Job controller.
+    pub(super) is_contested: bool,
     /// A Pod was made for it by a write that its controller knows nothing of, or cannot know to be wrong.
     pub(super) is_haunted: bool,
 }
@@ -52,6 +60,10 @@ impl Job {
             is_meddled_with: false,
             counted: BTreeSet::new(),
             is_haunted: false,
+            run: 0,
+            spec_changed_at: at,
+            foreign_status_at: None,
+            is_contested: false,
             edited_at: at,
             was_overdue: false,
             sizes: holds(&view).collect(),
@@ -68,6 +80,7 @@ impl Job {
             let deadline = self.view.spec.active_deadline_seconds;
             self.was_overdue |= deadline.is_some_and(|secs| began + secs * 1_000 <= at);
         }
+        self.note_run(&view, at);
         let before = self.view.spec.parallelism.unwrap_or(1);
         if view.spec.parallelism.unwrap_or(1) != before {
             self.parallelisms.push((before, at));
@@ -128,6 +141,8 @@ pub(super) struct Pod {
     /// The UID of the Job that it was made for.
     pub(super) job: Option<String>,
     pub(super) made_at: u64,
+    /// In which run of its Job.
+    pub(super) run: u64,
     pub(super) is_gone: bool,
     /// When it failed, if its container did while it was held.
     pub(super) failed_at: Option<u64>,
@@ -151,12 +166,18 @@ pub(super) struct Pod {
 }
 
 impl Pod {
-    pub(super) fn new(pod: &Stored, view: PodView, job: Option<String>, at: u64) -> Self {
+    pub(super) fn new(
+        pod: &Stored,
+        view: PodView,
+        (job, run): (Option<String>, u64),
+        at: u64,
+    ) -> Self {
         Self {
             namespace: pod.namespace.to_string(),
             name: pod.name.to_string(),
             job,
             made_at: at,
+            run,
             is_gone: false,
             failed_at: None,
             named_at: None,

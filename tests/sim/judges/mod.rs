@@ -7,6 +7,8 @@
 //! - [`cron_jobs`]: each run starts once, and no run beside another where that is forbidden.
 //! - [`events`]: what Events tell is true.
 //! - [`records`]: what is recorded of indexes is what became of their Pods.
+//! - [`third_parties`]: a Job follows its spec at once, whatever third parties write; no name of a Pod comes back in a
+//!   later run.
 //! - [`ending`]: what must hold at the end, when nothing goes wrong any more.
 //!
 //! Must not: ask the controller anything; what it says to people is brought by the world.
@@ -19,6 +21,7 @@ mod ending;
 mod events;
 mod pods;
 mod records;
+mod third_parties;
 mod views;
 mod writes;
 
@@ -281,7 +284,9 @@ impl Judges {
             if let Some(job) = job.as_ref().and_then(|job| self.jobs.get_mut(job)) {
                 job.busy_at = written.at;
             }
-            let pod = Pod::new(new, view.clone(), job, written.at);
+            let run = job.as_ref().and_then(|job| self.jobs.get(job));
+            let run = run.map_or(0, |job| job.run);
+            let pod = Pod::new(new, view.clone(), (job, run), written.at);
             self.pods.insert(uid.clone(), pod);
         } else if let Some(pod) = self.pods.get_mut(&uid).filter(|pod| pod.job.is_none()) {
             // It was adopted.

@@ -86,6 +86,7 @@ impl Judges {
         }
         wrong.extend(self.one_try_too_many(uid, view));
         wrong.extend(self.too_soon(uid, view, written));
+        wrong.extend(self.repeated_name(uid, &pod.name, written));
         if let Some(group) = &view.pod_group {
             let key = (pod.namespace.to_string(), group.clone());
             // That of a Job that is deleted goes with it, and who is deaf to that cannot know.

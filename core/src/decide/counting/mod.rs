@@ -32,7 +32,7 @@ mod writes;
 use roaring::RoaringBitmap;
 
 use crate::model::{
-    CompactIndex, FailureAction, Job, Limits, PodPhase, PodRecord, PodTable, Slot, Slots,
+    CompactIndex, FailureAction, Job, JobStatus, Limits, PodPhase, PodRecord, PodTable, Slot, Slots,
 };
 
 use super::job::Basis;
@@ -99,9 +99,14 @@ impl Counting {
             uncounted: UncountedList::new(job.status.uncounted.as_ref()),
             removals: PodWrites::new(limits),
             deletions: PodWrites::new(limits),
-            names: PodNames::new(job.uid),
+            names: PodNames::new(job.uid, job.status.run_start()),
             ..Self::default()
         }
+    }
+
+    /// Takes in the run of the stored status: names of new Pods depend on it.
+    pub(super) fn begin_run(&mut self, stored: &JobStatus) {
+        self.names.begin_run(stored.run_start());
     }
 
     /// Inherits the state that the server does not store: the failures in a row, the waits after refused writes,

@@ -1,50 +1,67 @@
-//! Which names new Pods get.
+//! Chooses the names of new Pods.
 //!
-//! A name follows from the Job's UID, the Pod's index and a count, and the count from what every controller
-//! sees on the server: of an index it is one more than the highest of its Pods that exist, of a Job without
-//! indexes the lowest that no Pod has. So a controller that starts anew, and two that are at work at once,
-//! ask for the same Pod under the same name, and the API server makes it once. A name comes back only after
-//! its Pod is gone.
+//! A name follows from the Job's UID, the Pod's index, the Job's run and a count. All of them are on the API server
+//! before the Pod is created, so two controllers at work at once, and one that starts anew, ask for the same Pod under
+//! the same name, and the API server creates it once. A run begins when the Job is resumed; its counts begin far from
+//! those of other runs. Of an index the count is one more than the highest of its Pods in the run that exist, of a Job
+//! without indexes the run's lowest that no Pod has. docs/design/pod-names.md.
 //!
-//! Must not: choose by what only this process knows.
+//! Must not: choose by state that only this process has.
 
 use std::collections::BTreeSet;
 
 use hashbrown::HashMap;
 
 use crate::model::{
-    IndexSet, PodRecord, PodSuffix, Slot, Uid,
-    names::{SUFFIXES, Series},
+    IndexSet, PodRecord, PodSuffix, Slot, Time, Uid,
+    names::{self, SUFFIXES, Series},
 };
 
 use super::{super::effect::CreationId, holders::Holders};
 
-/// See the module's text.
+/// The number of counts of an index in a run. Those of two runs overlap by chance once in 1,750 times; then the names go
+/// on after those of the other run.
+const RUN_OF_INDEX: u32 = 1 << 12;
+
+/// The names in use by a Job's Pods, and the next ones.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PodNames {
     job: Uid,
-    /// Of Pods without index.
+    /// The series of Pods without index.
     series: Series,
-    /// Counts of Pods without index that exist or are being made, and of names that are somebody else's.
+    /// The first count of the run.
+    start: u32,
+    /// Counts of Pods without index that exist or are being created, and of names that other objects have.
     used: Holders,
-    /// Counts below `next` that are not used.
+    /// Steps from `start` to counts before `next` that are not used.
     free: IndexSet,
-    /// From here on nobody has looked which are used.
+    /// The number of steps from `start` on that were looked at.
     next: u32,
     /// Indexes and counts of Pods that exist and do not hold their index any more.
     ended: BTreeSet<(u32, u32, Slot)>,
     /// The same, by slot.
     ended_in: HashMap<Slot, (u32, u32)>,
-    /// By index the lowest count whose name is not known to be somebody else's.
-    not_taken: HashMap<u32, u32>,
+    /// The last count of an index whose name belongs to another object, by index.
+    taken: HashMap<u32, u32>,
 }
 
 impl PodNames {
-    pub(super) fn new(job: Uid) -> Self {
-        Self {
+    /// The names of a Job without Pods, in the run that began at this time.
+    pub(super) fn new(job: Uid, run: Option<Time>) -> Self {
+        let mut names = Self {
             job,
             series: Series::new(job, None),
             ..Self::default()
+        };
+        names.begin_run(run);
+        names
+    }
+
+    /// Has new Pods named after the run that began at this time; none for a Job that was never suspended.
+    pub(super) fn begin_run(&mut self, run: Option<Time>) {
+        let start = run.map_or(0, |since| names::first_count(self.job, since));
+        if start != self.start {
+            (self.start, self.free, self.next) = (start, IndexSet::default(), 0);
         }
     }
 
@@ -61,17 +78,30 @@ impl PodNames {
     }
 
     fn next_of(&self, index: u32) -> u32 {
-        if self.ended.is_empty() && self.not_taken.is_empty() {
-            return 0;
+        if self.ended.is_empty() && self.taken.is_empty() {
+            return self.start;
         }
-        let of_index = (index, 0, Slot(0))..=(index, u32::MAX, Slot(u32::MAX));
-        let last = self.ended.range(of_index).next_back();
-        let after_last = last.map_or(0, |(_, count, _)| count + 1);
-        let not_taken = self.not_taken.get(&index).copied().unwrap_or(0);
-        let mut count = after_last.max(not_taken) % SUFFIXES;
-        // It is, unless somebody has chosen the last name of all for a Pod.
+        let last_in = |from: u32, end: u32| {
+            let counts = (index, from, Slot(0))..(index, end, Slot(0));
+            let last = self.ended.range(counts).next_back();
+            last.map(|(_, count, _)| *count)
+        };
+        // The run may lie across the last count of all.
+        let end = self.start + RUN_OF_INDEX;
+        let last = match end.checked_sub(SUFFIXES) {
+            Some(end) => last_in(0, end).or_else(|| last_in(self.start, SUFFIXES)),
+            None => last_in(self.start, end),
+        };
+        let taken = self.taken.get(&index).copied();
+        let steps = |count: u32| steps_between(self.start, count);
+        let taken = taken.filter(|count| steps(*count) < RUN_OF_INDEX);
+        let last = last
+            .into_iter()
+            .chain(taken)
+            .max_by_key(|count| steps(*count));
+        let mut count = last.map_or(self.start, after);
         while self.has_ended(index, count) {
-            count += 1;
+            count = after(count);
         }
         count
     }
@@ -82,13 +112,14 @@ impl PodNames {
     }
 
     fn lowest(&mut self) -> u32 {
-        if let Some(count) = self.free.min() {
-            return count;
+        let at = |steps: u32| (self.start + steps) % SUFFIXES;
+        if let Some(steps) = self.free.min() {
+            return at(steps);
         }
-        while self.used.contains(self.next) {
+        while self.used.contains(at(self.next)) {
             self.next += 1;
         }
-        self.next
+        at(self.next)
     }
 
     /// The count in the name of a Pod without index, if it has one of ours.
@@ -97,46 +128,47 @@ impl PodNames {
         Some(suffix.count(self.series))
     }
 
-    /// One more uses a name. Those of Pods with an index are free when their index is.
+    /// Notes one more user of a name. Those of Pods with an index are free when their index is.
     pub(super) fn take(&mut self, id: CreationId) {
         if id.index.is_none() {
             self.take_count(id.suffix.count(self.series));
         }
     }
 
-    /// One less uses a name.
+    /// Notes one user less of a name.
     pub(super) fn give_back(&mut self, id: CreationId) {
         if id.index.is_none() {
             self.give_back_count(id.suffix.count(self.series));
         }
     }
 
-    /// One more uses the name with this count.
+    /// Notes one more user of the name with this count.
     pub(super) fn take_count(&mut self, count: u32) {
         self.used.take(count);
-        if count < self.next {
-            self.free.remove(count);
+        let steps = steps_between(self.start, count);
+        if steps < self.next {
+            self.free.remove(steps);
         }
     }
 
-    /// One less uses the name with this count.
+    /// Notes one user less of the name with this count.
     pub(super) fn give_back_count(&mut self, count: u32) {
-        if self.used.give_back(count) && count < self.next {
-            self.free.insert(count);
+        let steps = steps_between(self.start, count);
+        if self.used.give_back(count) && steps < self.next {
+            self.free.insert(steps);
         }
     }
 
-    /// Somebody else has a name: it is not chosen again.
+    /// Notes that another object has a name: it is not chosen again.
     pub(super) fn avoid(&mut self, id: CreationId) {
         let Some(index) = id.index else {
             return self.take(id);
         };
-        let next = id.suffix.count(Series::new(self.job, id.index)) + 1;
-        let not_taken = self.not_taken.entry(index).or_default();
-        *not_taken = next.max(*not_taken);
+        let count = id.suffix.count(Series::new(self.job, id.index));
+        self.taken.insert(index, count);
     }
 
-    /// The Pod in a slot exists, but does not hold its index any more.
+    /// Notes that the Pod in a slot exists, but does not hold its index any more.
     pub(super) fn ended(&mut self, slot: Slot, index: u32, pod: &PodRecord) {
         if let Some(suffix) = PodSuffix::of_name(pod.name.tail()) {
             let count = suffix.count(Series::new(self.job, Some(index)));
@@ -145,7 +177,7 @@ impl PodNames {
         }
     }
 
-    /// The Pod in a slot is looked at anew, or is gone.
+    /// Forgets the Pod in a slot, which is looked at anew, or is gone.
     pub(super) fn forget_ended(&mut self, slot: Slot) {
         if self.ended_in.is_empty() {
             return;
@@ -154,6 +186,16 @@ impl PodNames {
             self.ended.remove(&(index, count, slot));
         }
     }
+}
+
+/// The count after this one. After the last of all comes the first.
+fn after(count: u32) -> u32 {
+    (count + 1) % SUFFIXES
+}
+
+/// The number of steps from one count to another.
+fn steps_between(from: u32, to: u32) -> u32 {
+    (to + SUFFIXES - from) % SUFFIXES
 }
 
 #[cfg(test)]
@@ -187,9 +229,9 @@ mod tests {
 
     #[test]
     fn an_index_goes_on_after_the_last_of_its_pods_that_exist() {
-        let mut names = PodNames::new(JOB);
+        let mut names = PodNames::new(JOB, None);
         assert_eq!(names.choose(Some(3)), indexed(3, 0));
-        // Nobody knows of it: it is asked for again.
+        // It is not known to exist: it is asked for again.
         assert_eq!(names.choose(Some(3)), indexed(3, 0));
         names.ended(Slot(5), 3, &pod(indexed(3, 0)));
         names.ended(Slot(1), 3, &pod(indexed(3, 1)));
@@ -204,17 +246,24 @@ mod tests {
     }
 
     #[test]
-    fn after_the_last_name_of_all_comes_the_first_that_is_free() {
-        let mut names = PodNames::new(JOB);
-        for (slot, count) in [(0, 0), (1, 1), (2, 3), (3, SUFFIXES - 1)] {
-            names.ended(Slot(slot), 3, &pod(indexed(3, count)));
-        }
+    fn a_run_that_lies_across_the_last_name_of_all_goes_on_with_the_first() {
+        let mut names = PodNames::new(JOB, None);
+        names.start = SUFFIXES - 2;
+        assert_eq!(names.choose(Some(3)), indexed(3, SUFFIXES - 2));
+        names.ended(Slot(0), 3, &pod(indexed(3, SUFFIXES - 1)));
+        assert_eq!(names.choose(Some(3)), indexed(3, 0));
+        names.ended(Slot(1), 3, &pod(indexed(3, 0)));
+        assert_eq!(names.choose(Some(3)), indexed(3, 1));
+        names.avoid(indexed(3, 1));
         assert_eq!(names.choose(Some(3)), indexed(3, 2));
+        let all: Vec<_> = (0..4).map(|_| names.choose(None)).collect();
+        let expected = [SUFFIXES - 2, SUFFIXES - 1, 0, 1].map(plain);
+        assert_eq!(all, expected);
     }
 
     #[test]
     fn without_index_the_lowest_that_is_free_is_chosen() {
-        let mut names = PodNames::new(JOB);
+        let mut names = PodNames::new(JOB, None);
         for count in [0, 1, 3, 9_000_000] {
             names.take_count(count);
         }
@@ -232,5 +281,33 @@ mod tests {
         names.avoid(plain(5));
         names.give_back(plain(5));
         assert_eq!(names.choose(None), plain(6));
+    }
+
+    #[test]
+    fn a_run_forgets_what_was_free_in_the_one_before() {
+        let mut names = PodNames::new(JOB, None);
+        let first = names.choose(None);
+        names.choose(None);
+        names.begin_run(Some(Time::from_secs(1_000_000)));
+        names.give_back(first);
+        let start = names.start;
+        assert_eq!(names.choose(None), plain(start));
+        names.give_back(plain(start));
+        assert_eq!(names.choose(None), plain(start));
+    }
+
+    #[test]
+    fn runs_have_names_of_their_own() {
+        let runs = [None, Some(1_000_000), Some(1_000_001), Some(1_000_060)];
+        let mut all = BTreeSet::new();
+        for run in runs {
+            let mut names = PodNames::new(JOB, None);
+            names.begin_run(run.map(Time::from_secs));
+            for _ in 0..100 {
+                all.insert(names.choose(None));
+            }
+            all.extend((0..100).map(|index| names.choose(Some(index))));
+        }
+        assert_eq!(all.len(), runs.len() * 200);
     }
 }

@@ -3,8 +3,8 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use crate::model::{
-    CompactIndex, CompletionMode, JobKey, JobSpec, PodFlags, PodName, PodPhase, PodReplacement,
-    Time, Uid,
+    CompactIndex, CompletionMode, Condition, ConditionKind, JobKey, JobSpec, PodFlags, PodName,
+    PodPhase, PodReplacement, Time, Uid, Uncounted,
     names::{self, Series},
 };
 
@@ -84,7 +84,11 @@ fn asked(machine: &mut JobMachine, pods: &mut PodTable, now: Now) -> Vec<Creatio
 
 /// All that a machine asks for while each of its rounds is accepted and nobody tells of the Pods.
 fn all_asked(machine: &mut JobMachine, pods: &mut PodTable) -> BTreeSet<CreationId> {
-    let now = Now::at(Time::from_secs(100_000));
+    all_asked_at(machine, pods, Now::at(Time::from_secs(100_000)))
+}
+
+/// The same at another time.
+fn all_asked_at(machine: &mut JobMachine, pods: &mut PodTable, now: Now) -> BTreeSet<CreationId> {
     let mut all = BTreeSet::new();
     loop {
         let round = asked(machine, pods, now);
@@ -376,4 +380,168 @@ fn a_successor_does_not_report_an_unknown_mode_again() {
     machine.handle_job(&job);
     let mut next = machine.successor(&job);
     assert_eq!(effects(&mut next, &mut pods, now), []);
+}
+
+/// A contest stops no deletion that both controllers would make.
+#[test]
+fn pods_of_a_suspended_job_and_those_that_are_too_many_go_in_a_contest_too() {
+    let now = Now::at(Time::from_secs(100_000));
+    let limits = Limits {
+        alone_after: Some(Duration::from_secs(60)),
+        ..Limits::default()
+    };
+    for (suspend, parallelism, expected) in [(true, 3, 3), (false, 1, 2), (false, 5, 0)] {
+        let mut job = job(CompletionMode::NonIndexed, 3, 9);
+        let mut machine = JobMachine::new(&job, limits);
+        let mut pods = PodTable::default();
+        for count in 0..3 {
+            let suffix = PodSuffix::nth(Series::new(JOB, None), count);
+            let id = CreationId {
+                index: None,
+                suffix,
+            };
+            pods.insert(pod(1 + u128::from(count), id, PodPhase::Running));
+        }
+        assert_eq!(asked(&mut machine, &mut pods, now), []);
+        machine.handle_outcome(Outcome::StatusWritten, now.monotonic);
+        assert!(machine.handle_foreign_status(now.monotonic).is_none());
+        assert!(machine.handle_foreign_status(now.monotonic).is_some());
+        job.spec.suspend = suspend;
+        job.spec.parallelism = parallelism;
+        job.status = machine.job.status.clone();
+        machine.handle_job(&job);
+        machine.decide(&pods, now);
+        let effects = std::iter::from_fn(|| machine.poll_effect());
+        let effects: Vec<_> = effects.collect();
+        let goes = |effect: &&Effect| matches!(effect, Effect::RemoveFinalizerIfUnchanged(_));
+        assert_eq!(effects.iter().filter(goes).count(), expected, "{effects:?}");
+        let comes = |effect: &Effect| matches!(effect, Effect::CreatePod(_));
+        assert!(!effects.iter().any(comes), "{effects:?}");
+        let tells = |effect: &Effect| matches!(effect, Effect::Report(_));
+        assert_eq!(effects.iter().any(tells), suspend, "{effects:?}");
+    }
+}
+
+/// A run is on the server before its Pods are: else two controllers could name them differently.
+#[test]
+fn the_pods_of_each_run_have_other_names_and_come_after_the_run_is_stored() {
+    for mode in [CompletionMode::Indexed, CompletionMode::NonIndexed] {
+        let mut job = job(mode, 3, 3);
+        job.spec.suspend = true;
+        let mut machine = JobMachine::new(&job, Limits::default());
+        // Many runs in a second, and a clock that is set back.
+        let mut now = Now::at(Time::from_secs(100_000));
+        let mut names = BTreeSet::new();
+        for run in 0..6 {
+            let mut pods = PodTable::default();
+            if machine.is_writing_status() {
+                machine.handle_outcome(Outcome::StatusWritten, now.monotonic);
+            }
+            for suspend in [true, false] {
+                job.spec.suspend = suspend;
+                job.status = machine.job.status.clone();
+                machine.handle_job(&job);
+                assert_eq!(
+                    asked(&mut machine, &mut pods, now),
+                    [],
+                    "{mode:?}, run {run}"
+                );
+                assert!(machine.is_writing_status(), "{mode:?}, run {run}");
+                machine.handle_outcome(Outcome::StatusWritten, now.monotonic);
+            }
+            let started = machine.job.status.start_time;
+            assert_eq!(started, Some(now.wall), "{mode:?}, run {run}");
+            let mut other = JobMachine::new(&job_of(&machine, &job), Limits::default());
+            let mine = all_asked_at(&mut machine, &mut pods, now);
+            let mut none = PodTable::default();
+            assert_eq!(mine, all_asked_at(&mut other, &mut none, now));
+            assert_eq!(mine.len(), 3);
+            for id in mine {
+                assert!(
+                    names.insert(name(id).tail().to_owned()),
+                    "{mode:?}, run {run}: {id:?}"
+                );
+            }
+            let slots: Vec<Slot> = pods.iter().map(|(slot, _)| slot).collect();
+            slots.into_iter().for_each(|slot| pods.remove(slot));
+            while let Some((slot, pod)) = pods.take_dirty() {
+                machine.handle_pod(slot, pod);
+            }
+            now = match run % 2 {
+                0 => now,
+                _ => Now {
+                    wall: Time::from_secs(99_000),
+                    ..now
+                },
+            };
+        }
+    }
+}
+
+/// The Job as the server has it that a machine has written to.
+fn job_of(machine: &JobMachine, job: &Job) -> Job {
+    Job {
+        status: machine.job.status.clone(),
+        ..job.clone()
+    }
+}
+
+/// Fields that a machine is not built on outdate none, and stay as another client wrote them.
+#[test]
+fn a_machine_goes_on_when_fields_change_that_are_nobodys_counts() {
+    let mut job = job(CompletionMode::NonIndexed, 1, 1);
+    let mut pods = PodTable::default();
+    let now = Now::at(Time::from_secs(100_000));
+    let mut machine = JobMachine::new(&job, Limits::default());
+    assert_eq!(asked(&mut machine, &mut pods, now).len(), 1);
+    let condition = |kind: &str| Condition {
+        kind: kind.into(),
+        ..Condition::new_true(ConditionKind::Suspended, "R", "m", now.wall)
+    };
+    job.status.start_time = None;
+    job.status.active = 7;
+    job.status.conditions.push(condition("Third"));
+    machine.handle_job(&job);
+    assert!(!machine.is_outdated());
+    machine.decide(&pods, now + Duration::from_secs(2));
+    let effects = std::iter::from_fn(|| machine.poll_effect());
+    let status = effects.filter_map(|effect| match effect {
+        Effect::WriteStatus(status) => Some(*status),
+        _ => None,
+    });
+    let statuses: Vec<JobStatus> = status.collect();
+    let [status] = &statuses[..] else {
+        panic!("{statuses:?}")
+    };
+    assert_eq!(status.conditions, job.status.conditions);
+    assert!(
+        status.start_time.is_some() && status.active == 0,
+        "{status:?}"
+    );
+    for change in [
+        JobStatus {
+            failed: 1,
+            ..job.status.clone()
+        },
+        JobStatus {
+            completed_indexes: "0".into(),
+            ..job.status.clone()
+        },
+        JobStatus {
+            uncounted: Some(Uncounted::default()),
+            ..job.status.clone()
+        },
+        JobStatus {
+            conditions: vec![condition("Complete")],
+            ..job.status.clone()
+        },
+    ] {
+        let mut machine = machine.clone();
+        machine.handle_outcome(Outcome::StatusNotWritten, now.monotonic);
+        machine.handle_job(&Job {
+            status: change.clone(),
+            ..job.clone()
+        });
+        assert!(machine.is_outdated(), "{change:?}");
+    }
 }

@@ -2,8 +2,10 @@
 //!
 //! Must not: judge.
 
+use std::collections::BTreeMap;
+
 use compact_str::CompactString;
-use serde::Deserialize;
+use serde::{Deserialize, de::IgnoredAny};
 
 use crate::{
     model::{Condition, ConditionKind, IndexSet, Job, JobId, Selector, Time},
@@ -27,7 +29,7 @@ pub(crate) struct JobFacts {
     pub(crate) missing: u32,
     /// Pods that it means, if it is at work: it may adopt those that nobody owns.
     pub(crate) selector: Option<Selector>,
-    /// Who has written its status, and when last.
+    /// The managers that have written what only a Job controller writes into its status, and when each did so last.
     pub(crate) writers: Vec<(String, Time)>,
 }
 
@@ -52,6 +54,35 @@ struct JobWriter {
     manager: String,
     subresource: String,
     time: Option<String>,
+    #[serde(rename = "fieldsV1")]
+    fields: WrittenFields,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct WrittenFields {
+    #[serde(rename = "f:status")]
+    status: BTreeMap<String, IgnoredAny>,
+}
+
+/// The fields of a status that only a Job controller writes. Kueue writes the start time, and others conditions.
+const COUNTS: [&str; 9] = [
+    "f:active",
+    "f:completedIndexes",
+    "f:completionTime",
+    "f:failed",
+    "f:failedIndexes",
+    "f:ready",
+    "f:succeeded",
+    "f:terminating",
+    "f:uncountedTerminatedPods",
+];
+
+impl JobWriter {
+    fn is_job_controller(&self) -> bool {
+        let counts = |field: &String| COUNTS.contains(&field.as_str());
+        self.subresource == "status" && self.fields.status.keys().any(counts)
+    }
 }
 
 impl JobFacts {
@@ -60,7 +91,7 @@ impl JobFacts {
         let DecodedJob { job, selector, .. } = decode_job(json)?;
         let JobExtras { metadata } = serde_json::from_str(json)?;
         let writers = metadata.managed_fields.into_iter();
-        let writers = writers.filter(|writer| writer.subresource == "status");
+        let writers = writers.filter(JobWriter::is_job_controller);
         let finished = finished(&job);
         Ok(Self {
             id: job.id(),
@@ -122,6 +153,32 @@ mod tests {
             "spec":{{{spec}"template":{{}}}},"status":{{{status}}}}}"#
         );
         JobFacts::read(&json).expect("a good Job").missing
+    }
+
+    #[test]
+    fn managers_of_counts_are_job_controllers_and_others_are_not() {
+        let writer = |manager: &str, status: &str| {
+            format!(
+                r#"{{"manager":"{manager}","operation":"Update","subresource":"status","time":"2026-01-01T00:00:00Z",
+                "fieldsV1":{{"f:status":{{{status}}}}}}}"#
+            )
+        };
+        let managed = [
+            writer("kueue", r#""f:startTime":{}"#),
+            writer(
+                "operator",
+                r#""f:conditions":{"k:{\"type\":\"Third\"}":{".":{}}}"#,
+            ),
+            writer("lakh", r#""f:ready":{},"f:startTime":{}"#),
+        ];
+        let json = format!(
+            r#"{{"metadata":{{"uid":"0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9","resourceVersion":"7",
+            "managedFields":[{}]}},"spec":{{"template":{{}}}},"status":{{}}}}"#,
+            managed.join(",")
+        );
+        let facts = JobFacts::read(&json).expect("a good Job");
+        let writers: Vec<&str> = facts.writers.iter().map(|(who, _)| who.as_str()).collect();
+        assert_eq!(writers, ["lakh"]);
     }
 
     #[test]

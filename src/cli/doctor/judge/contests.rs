@@ -25,8 +25,8 @@ use super::events::recent;
 /// other one for gone after a minute.
 const RECENT: Duration = Duration::from_secs(120);
 
-/// What the names of those begin with who write statuses and run no Jobs: people, and Kueue, which takes the start time
-/// off a Job that it suspends.
+/// Prefixes of managers that may write counts and run no Jobs here: `kubectl edit`, and Kueue, which copies the status of
+/// a Job that has run on another cluster.
 const OTHERS: [&str; 2] = ["kubectl", "kueue"];
 
 pub(super) fn judge(patient: &Patient, facts: &Facts) -> Diagnosis {
@@ -74,7 +74,7 @@ pub(super) fn judge(patient: &Patient, facts: &Facts) -> Diagnosis {
                 names(jobs)
             ),
             "both take these Jobs for their own. Each makes Pods that the other takes for surplus",
-            remedy(&pair),
+            remedy(&pair, &patient.mode),
         );
     }
     diagnosis
@@ -98,13 +98,18 @@ fn recent_writers(job: &JobFacts, now: Time) -> Vec<(&str, Time)> {
     writers
 }
 
-fn remedy(pair: &[&str]) -> &'static str {
-    match pair.contains(&BUILT_IN) || pair.is_empty() {
-        true => {
+/// In mode managed-by the built-in controller leaves lakh's Jobs alone, and runs all others: it must stay.
+fn remedy(pair: &[&str], mode: &Mode) -> &'static str {
+    let is_built_in = pair.contains(&BUILT_IN) || pair.is_empty();
+    match mode {
+        Mode::Replace if is_built_in => {
             "start kube-controller-manager with --controllers=*,-job-controller,-cronjob-controller, or lakh with \
              --mode managed-by (deploy/README.md)"
         }
-        false => "end one of them, or give each Jobs of its own by spec.managedBy",
+        _ => {
+            "find out which of them serves these Jobs' spec.managedBy, and end the other one; the API server's audit log \
+             names the client of each write"
+        }
     }
 }
 

@@ -140,7 +140,8 @@ pub(super) fn contest(sight: &JobSight) -> Option<Reason> {
     is_recent.then(|| {
         Reason::new(
             "another-controller",
-            "Two controllers work on it, so lakh makes and deletes no Pods for it.",
+            "Another Job controller writes its counts, too, so lakh creates no Pods for it. Pods that are too many, and \
+             those of a suspended Job, are still deleted.",
             "Stop one of them: lakh doctor names both; or start lakh with --takeover for a hand-over on purpose.",
         )
     })

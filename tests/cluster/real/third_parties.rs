@@ -1,0 +1,164 @@
+//! A queue manager stops and admits Jobs as Kueue does, under the built-in controller and under lakh in both modes.
+
+use std::{
+    collections::BTreeSet,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use lakh::cluster::{Client, Patch};
+use serde_json::{Value, json};
+use tokio::{task::JoinSet, time::sleep};
+
+use crate::support;
+
+use super::{Cluster, PATIENCE};
+
+/// As many as it takes to meet both orders of the queue manager's writes and the controller's.
+const JOBS: usize = 12;
+
+const ROUNDS: usize = 3;
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a real cluster, see CONTRIBUTING.md"]
+async fn jobs_are_stopped_and_admitted_as_under_the_built_in_controller() {
+    let cluster = Arc::new(Cluster::connect().await);
+    let Some(built_in) = cluster.built_in() else {
+        return;
+    };
+    let expected = admissions(&cluster, None).await;
+    drop(built_in);
+    for (overlay, manager) in [
+        ("replace", None),
+        ("managed-by", Some("lakh.dev/job-controller")),
+    ] {
+        let lakh = cluster.grant(overlay).start().await;
+        let found = admissions(&cluster, manager).await;
+        lakh.check(&[]);
+        // The last admission follows two stops within seconds.
+        let most = expected[ROUNDS - 1].mul_f64(1.2);
+        assert!(
+            found[ROUNDS - 1] <= most,
+            "{overlay}: {found:?}, built-in {expected:?}"
+        );
+        lakh.kill();
+    }
+}
+
+/// The median time from an admission until all Pods are ready, by round.
+async fn admissions(cluster: &Arc<Cluster>, manager: Option<&'static str>) -> Vec<Duration> {
+    let namespace = cluster.namespace("queued").await;
+    let mut jobs = JoinSet::new();
+    for number in 0..JOBS {
+        let (cluster, namespace) = (Arc::clone(cluster), namespace.clone());
+        jobs.spawn(async move {
+            let job = Queued {
+                client: &cluster.client,
+                path: format!("/apis/batch/v1/namespaces/{namespace}/jobs/queued-{number}"),
+                pods: format!(
+                    "/api/v1/namespaces/{namespace}/pods?labelSelector=job-name%3Dqueued-{number}"
+                ),
+            };
+            cluster.create(&namespace, &job_of(number, manager)).await;
+            job.run().await
+        });
+    }
+    let all = jobs.join_all().await;
+    cluster.remove(&namespace);
+    let medians = (0..ROUNDS).map(|round| {
+        let mut times: Vec<Duration> = all.iter().map(|times| times[round]).collect();
+        times.sort_unstable();
+        times[times.len() / 2]
+    });
+    medians.collect()
+}
+
+fn job_of(number: usize, manager: Option<&str>) -> Value {
+    let mut job = support::indexed_job(&format!("queued-{number}"), 3, 3);
+    let spec = &mut job["spec"];
+    spec["suspend"] = json!(true);
+    spec["backoffLimit"] = json!(0);
+    spec["managedBy"] = json!(manager);
+    spec["template"]["metadata"]["annotations"]["sim.lakh.dev/duration"] = json!("36000s");
+    if number % 2 == 0 {
+        spec["completionMode"] = json!("NonIndexed");
+    }
+    job
+}
+
+/// A Job in the hands of a queue manager.
+struct Queued<'a> {
+    client: &'a Client,
+    path: String,
+    pods: String,
+}
+
+impl Queued<'_> {
+    /// Admits and stops the Job again and again; how long each admission took.
+    async fn run(&self) -> Vec<Duration> {
+        let (mut times, mut names) = (Vec::new(), BTreeSet::new());
+        for round in 0..ROUNDS {
+            let template = json!({"metadata": {"annotations": {"round": round.to_string()}}});
+            assert!(
+                self.patch(json!({"spec": {"suspend": false, "template": template}}))
+                    .await
+            );
+            let is_ready = |job: &Value| job["status"]["ready"] == 3;
+            times.push(self.when(is_ready).await);
+            for pod in support::listed(&support::get(self.client, &self.pods).await) {
+                let name = pod["metadata"]["name"].as_str().expect("a name");
+                assert!(names.insert(name.to_owned()), "{name} came back");
+            }
+            if round + 1 < ROUNDS {
+                self.stop().await;
+            }
+        }
+        let job = support::get(self.client, &self.path).await;
+        assert_eq!(job["status"]["failed"], Value::Null, "{job:#}");
+        times
+    }
+
+    /// Kueue's three writes.
+    async fn stop(&self) {
+        assert!(self.patch(json!({"spec": {"suspend": true}})).await);
+        let status = json!({"status": {"startTime": null}}).to_string();
+        let cleared = self
+            .client
+            .patch(&format!("{}/status", self.path), Patch::Merge, status);
+        cleared
+            .await
+            .expect("a suspended Job's start time may be cleared");
+        let template = json!({"metadata": {"annotations": {"round": null}}});
+        let began = Instant::now();
+        while !self.patch(json!({"spec": {"template": template}})).await {
+            assert!(
+                began.elapsed() < PATIENCE,
+                "the template cannot be restored"
+            );
+            sleep(Duration::from_millis(50)).await;
+        }
+        while !support::listed(&support::get(self.client, &self.pods).await).is_empty() {
+            assert!(began.elapsed() < PATIENCE, "Pods of a suspended Job stay");
+            sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    async fn patch(&self, patch: Value) -> bool {
+        let patched = self
+            .client
+            .patch(&self.path, Patch::Merge, patch.to_string());
+        patched.await.is_ok()
+    }
+
+    async fn when(&self, holds: impl Fn(&Value) -> bool) -> Duration {
+        let began = Instant::now();
+        loop {
+            let job = support::get(self.client, &self.path).await;
+            if holds(&job) {
+                return began.elapsed();
+            }
+            assert!(began.elapsed() < PATIENCE, "{job:#}");
+            sleep(Duration::from_millis(30)).await;
+        }
+    }
+}
