@@ -55,7 +55,7 @@ async fn a_queue_manager_stops_and_admits_a_job_again_and_again() {
     let own = ManagerName::parse("lakh.dev/job-controller").expect("a good name");
     for mode in [Mode::Replace, Mode::ManagedBy(own)] {
         let manager = match &mode {
-            Mode::Replace => None,
+            Mode::Replace | Mode::Both => None,
             Mode::ManagedBy(_) => Some("lakh.dev/job-controller"),
         };
         for is_indexed in [true, false] {

@@ -55,7 +55,7 @@ struct JobWriter {
     subresource: String,
     time: Option<String>,
     #[serde(rename = "fieldsV1")]
-    fields: WrittenFields,
+    fields: Option<WrittenFields>,
 }
 
 #[derive(Default, Deserialize)]
@@ -81,7 +81,8 @@ const COUNTS: [&str; 9] = [
 impl JobWriter {
     fn is_job_controller(&self) -> bool {
         let counts = |field: &String| COUNTS.contains(&field.as_str());
-        self.subresource == "status" && self.fields.status.keys().any(counts)
+        let fields = self.fields.as_ref();
+        self.subresource == "status" && fields.is_none_or(|it| it.status.keys().any(counts))
     }
 }
 
