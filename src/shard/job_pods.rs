@@ -18,6 +18,7 @@ use crate::{
 
 use super::{
     Shard,
+    actor::{Actor, Turn},
     outbox::{Caller, Named},
     store::ActorKey,
 };
@@ -75,6 +76,43 @@ impl JobPods {
         self.list = None;
         self.failures = self.failures.saturating_add(1);
         self.due = self.due.map(|_| now + retry.delay(self.failures));
+    }
+}
+
+impl Actor {
+    /// Whether a Job's status was written by another controller, and Pods are not known as of then: one that it has
+    /// counted may still seem to wait for that, and one that it lists may not be known yet.
+    pub(super) fn is_ahead_of_pods(&self, pods_seen: u64) -> bool {
+        // Those of a Job that is gone are let go, and not counted.
+        let job = self.job.as_ref().filter(|_| !self.gone);
+        let status = job.map(|job| &job.status);
+        status.is_some_and(|status| status.uncounted.is_some()) && self.status_since > pods_seen
+    }
+
+    /// Waits until Pods are known as of the Job's status: by the watch, or by a list if that takes too long.
+    pub(super) fn wait_for_pods(&mut self, now: Monotonic, turn: &mut Turn) {
+        let (lists_pods, again) = self.job_pods_mut().wait(now);
+        turn.lists_pods = lists_pods;
+        turn.wake_at = again.map(Into::into);
+    }
+
+    fn job_pods_mut(&mut self) -> &mut JobPods {
+        self.job_pods.get_or_insert_default()
+    }
+
+    /// As of which version all Pods of the Job are known, as far as they were listed for it alone.
+    pub(super) fn pods_known_at(&self) -> u64 {
+        self.job_pods.as_ref().map_or(0, |read| read.known_at)
+    }
+
+    /// Whether it waits for Pods as new as the Job's status.
+    pub(super) fn waits_for_pods(&self) -> bool {
+        self.job_pods.as_ref().is_some_and(|read| read.is_waiting())
+    }
+
+    /// Forgets what was read of the Job's Pods.
+    pub(super) fn forget_pods(&mut self) {
+        self.job_pods = None;
     }
 }
 

@@ -1,16 +1,15 @@
-//! Whether another controller works on the Job, too: then this one makes and deletes no Pods, as each would undo or
-//! double what the other does.
+//! Recognizes another Job controller at work on the Job. Then this one creates no Pods, as each would double what the
+//! other does. It deletes Pods as always: both controllers delete the same ones.
 //!
-//! What gives the other away is the Job's status, which nobody writes but who runs the Job. One such status may be a
-//! person's, or the late write of a leader before this one; the next one is not. The contest is over when this
-//! controller has wanted to make or delete a Pod for some time and nobody else has written meanwhile: who is quiet
-//! because there is nothing to do may still be there.
+//! A sign is a status whose counts or gauges another client has written. One may be a person's, or the late write of an
+//! earlier leader; the next one is not. The contest is over when Pods have been missing for some time and no sign came: a
+//! controller that is quiet because there is nothing to do may still be there.
 //!
 //! Must not: know what Pods there are.
 
 use std::time::Duration;
 
-use crate::model::Monotonic;
+use crate::model::{Monotonic, Report, format_go_duration};
 
 /// So many statuses of another in a row are no accident.
 const SIGNS: u32 = 2;
@@ -26,7 +25,7 @@ pub(super) struct Contest {
     /// When the last of them was seen.
     seen: Monotonic,
     is_on: bool,
-    /// Since when a Pod is wanted, or one is too many, and nobody else has written.
+    /// Since when a Pod is missing, and no sign came.
     waits_since: Option<Monotonic>,
 }
 
@@ -42,8 +41,7 @@ impl Contest {
         begins
     }
 
-    /// Whether there is one, for one who wants to make or delete Pods or not, and who believes to be alone after so
-    /// long.
+    /// Returns whether the contest goes on. It ends when a Pod was wanted for `alone_after` and no sign came.
     pub(super) fn goes_on(&mut self, wants: bool, alone_after: Duration, now: Monotonic) -> bool {
         if !self.is_on {
             return false;
@@ -67,6 +65,16 @@ impl Contest {
     pub(super) fn ends_at(&self, alone_after: Duration) -> Option<Monotonic> {
         self.waits_since.map(|since| since + alone_after)
     }
+}
+
+/// The report that this controller gives way from now on.
+pub(super) fn report(alone_after: Duration) -> Report {
+    let wait = format_go_duration(alone_after);
+    let message = format!(
+        "Another Job controller works on this Job, too: lakh creates no Pods until Pods have been missing for {wait} and \
+         the other controller has not written the status"
+    );
+    Report::warning("AnotherController", &message)
 }
 
 #[cfg(test)]

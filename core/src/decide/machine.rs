@@ -10,11 +10,11 @@ use std::{collections::VecDeque, sync::Arc};
 
 use crate::model::{
     CompactIndex, CompletionMode, GangFacts, Job, JobStatus, Limits, Monotonic, Now, PodGroup,
-    PodRecord, PodSuffix, PodTable, Report, Slot, StatusChange, Timeout, format_go_duration,
+    PodRecord, PodSuffix, PodTable, Report, Slot, StatusChange, Timeout,
 };
 
 use super::{
-    contest::Contest,
+    contest::{self, Contest},
     counting::Counting,
     creations::Creations,
     effect::{CreateError, CreationId, Effect, Outcome},
@@ -121,14 +121,7 @@ impl JobMachine {
     pub fn handle_foreign_status(&mut self, now: Monotonic) -> Option<Report> {
         let alone_after = self.limits.alone_after?;
         let begins = self.contest.foreign_status(now);
-        begins.then(|| {
-            let wait = format_go_duration(alone_after);
-            let message = format!(
-                "Another Job controller works on this Job, too: lakh creates no Pods until Pods have been missing for \
-                 {wait} and the other controller has not written the status"
-            );
-            Report::warning("AnotherController", &message)
-        })
+        begins.then(|| contest::report(alone_after))
     }
 
     /// Compares a status with the one that the machine knows to be stored.
@@ -348,10 +341,11 @@ impl JobMachine {
     }
 
     fn manage_pods(&mut self, pods: &PodTable, now: Now) {
-        if let Some(report) = self.suspension.flip(&self.job.spec, now.wall) {
+        let report = self.suspension.flip(&self.job.spec, now.wall);
+        if report.is_some() {
             self.status.set_stale();
-            self.effects.push_back(Effect::Report(report));
         }
+        self.effects.extend(report.map(Effect::Report));
         let basis = Basis::new(&self.job, &self.limits, self.ending.fails());
         let (counting, creations) = (&mut self.counting, &mut self.creations);
         let is_contested = self.limits.alone_after.is_some_and(|alone_after| {
@@ -430,8 +424,8 @@ impl JobMachine {
         }
         let effect = Effect::WriteStatus(Box::new(next.clone()));
         self.effects.push_back(effect);
-        let begins_run = self.suspension.begins_run(&self.job.status);
-        self.status.sent(next, begins_run, now.monotonic);
+        let is_first = self.suspension.begins_run(&self.job.status);
+        self.status.sent(next, is_first, now.monotonic);
     }
 
     fn compose(&mut self, pods: &PodTable, now: Now) -> JobStatus {
