@@ -291,6 +291,11 @@ impl Election {
         Some(lease.record.holder.as_str()).filter(|holder| !holder.is_empty())
     }
 
+    /// The Lease as it was seen last.
+    pub fn lease(&self) -> Option<&Lease> {
+        self.seen.as_ref().map(|(lease, _)| lease)
+    }
+
     /// What the Lease is was heard of, or that there is none. Who could have something of it does not wait to look.
     pub fn hear(&mut self, record: Option<&LeaseRecord>, now: Monotonic) {
         let is_free = record.is_none_or(|record| record.holder.is_empty());
@@ -424,7 +429,9 @@ impl Election {
         self.step = match (ask, answer) {
             (Ask::Read, LeaseAnswer::Found(lease)) => self.read(lease, at),
             (Ask::Read | Ask::Take, LeaseAnswer::NotFound) => TryStep::Next(Ask::Create),
-            (Ask::Create | Ask::Take, LeaseAnswer::Found(lease)) => {
+            (Ask::Create | Ask::Take, LeaseAnswer::Found(lease))
+                if lease.record.holder == self.identity =>
+            {
                 if let Some(sharing) = &mut self.sharing {
                     sharing.written(lease.record.roster.as_ref(), at);
                 }
@@ -437,12 +444,14 @@ impl Election {
                 self.role = Role::Stopped;
                 TryStep::Wait(at)
             }
-            // Somebody else wrote, or our own write took effect though it failed.
-            (Ask::Take | Ask::Release, LeaseAnswer::Failed) if self.may_begin_again() => {
+            // Another wrote, or our own write took effect though it failed, or the answer is to another call.
+            (Ask::Take | Ask::Release, LeaseAnswer::Failed | LeaseAnswer::Found(_))
+                if self.may_begin_again() =>
+            {
                 self.begun_again += 1;
                 TryStep::Next(Ask::Read)
             }
-            (_, LeaseAnswer::Failed | LeaseAnswer::NotFound) => {
+            (_, LeaseAnswer::Failed | LeaseAnswer::NotFound | LeaseAnswer::Found(_)) => {
                 TryStep::Wait(at + self.timings.retry_period)
             }
         };

@@ -25,6 +25,13 @@ use super::{
 /// How long a call may take; the API server itself gives up after as long.
 const CALL_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// The longest wait for the head of a watch. A proxy may hold back its head until the first byte of its body comes,
+/// and in a quiet cluster that is a bookmark: kube-apiserver sends one after 60 to 75 s.
+const OPEN_TIMEOUT: Duration = Duration::from_secs(100);
+
+/// A path that costs the server next to nothing. Whatever it answers, it answers.
+const PING_PATH: &str = "/version";
+
 /// The body of a successful answer.
 pub type Answer = Bytes;
 
@@ -93,6 +100,25 @@ impl Client {
         &self.default_namespace
     }
 
+    /// The time since the server answered a call or sent a piece of a watch; since the start, if it never did.
+    pub fn silence(&self) -> Duration {
+        self.server_status.silence()
+    }
+
+    /// Calls the server to see whether it answers within this time. Fails only if there was silence: a connection that
+    /// is refused ends it, too.
+    pub async fn ping(&self, longest: Duration) -> Result<()> {
+        let call = Call::get(PING_PATH);
+        let answer = tokio::time::timeout(longest, self.exchange(&call)).await;
+        answer.map(|_| ()).map_err(|_| {
+            let seconds = longest.as_secs();
+            let error =
+                ApiError::no_answer(format!("GET {PING_PATH}: no answer within {seconds} s"));
+            self.server_status.record(Err(&error));
+            error
+        })
+    }
+
     /// What is wrong with the server, if the last call was not answered, or refused for its credentials.
     pub fn trouble(&self) -> Option<Trouble> {
         self.server_status.trouble()
@@ -141,14 +167,21 @@ impl Client {
 
     /// GET of a watch in JSON: pieces of its lines, as they come.
     pub async fn watch(&self, path: &str) -> Result<BoxStream<'static, Result<Bytes>>> {
-        Ok(self.open(&Call::get(path)).await?.pieces)
+        Ok(self
+            .open_within(&Call::get(path), CALL_TIMEOUT)
+            .await?
+            .pieces)
     }
 
     /// Makes a call whose answer comes piece by piece.
     pub async fn open(&self, call: &Call) -> Result<Watch> {
+        self.open_within(call, OPEN_TIMEOUT).await
+    }
+
+    async fn open_within(&self, call: &Call, longest: Duration) -> Result<Watch> {
         named(&call.path)?;
         let begun = instant();
-        let response = in_time(async {
+        let response = in_time(longest, async {
             let response = self.transport.open(call).await.map_err(no_answer)?;
             if response.status().is_success() {
                 return Ok(response);
@@ -163,11 +196,15 @@ impl Client {
         self.record(call, begun, response.as_ref().map(code));
         let response = response?;
         let encoding = Encoding::of(response.headers().get(header::CONTENT_TYPE));
-        let pieces = BodyStream::new(response.into_body()).filter_map(|frame| async {
-            match frame {
+        let server_status = Arc::clone(&self.server_status);
+        let pieces = BodyStream::new(response.into_body()).filter_map(move |frame| {
+            if frame.is_ok() {
+                server_status.record_sign_of_life();
+            }
+            std::future::ready(match frame {
                 Ok(frame) => frame.into_data().ok().map(Ok),
                 Err(error) => Some(Err(no_answer(error))),
-            }
+            })
         });
         Ok(Watch {
             encoding,
@@ -179,7 +216,10 @@ impl Client {
     pub async fn exchange(&self, call: &Call) -> Result<Response<Bytes>> {
         named(&call.path)?;
         let begun = instant();
-        let answer = in_time(async { self.transport.send(call).await.map_err(no_answer) }).await;
+        let answer = in_time(CALL_TIMEOUT, async {
+            self.transport.send(call).await.map_err(no_answer)
+        })
+        .await;
         let code = answer.as_ref().map(|answer| answer.status().as_u16());
         self.record(call, begun, code);
         answer
@@ -208,9 +248,9 @@ fn named(path: &str) -> Result<()> {
     Ok(())
 }
 
-async fn in_time<T>(call: impl Future<Output = Result<T>>) -> Result<T> {
-    let seconds = CALL_TIMEOUT.as_secs();
-    let answer = tokio::time::timeout(CALL_TIMEOUT, call).await;
+async fn in_time<T>(longest: Duration, call: impl Future<Output = Result<T>>) -> Result<T> {
+    let seconds = longest.as_secs();
+    let answer = tokio::time::timeout(longest, call).await;
     answer.map_err(|_| ApiError::no_answer(format!("no answer within {seconds} s")))?
 }
 

@@ -20,7 +20,9 @@ use hyper::{
     rt::{Read, Write},
 };
 
-use super::transport::TransportError;
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::{budget::OpenGuard, transport::TransportError};
 
 /// The longest answer that is read as a whole: a page of 500 objects of half a MiB each, far more than the
 /// controller has memory for.
@@ -34,6 +36,8 @@ pub(super) struct Connection<Io: Read + Write> {
     sender: SendRequest<Body>,
     /// Moves the bytes; has to be polled while an answer is awaited. It is large, and moves from call to call.
     driver: Box<http1::Connection<Io, Body>>,
+    /// Counts it while it is open.
+    guard: OpenGuard,
 }
 
 /// Why there is no answer.
@@ -45,10 +49,14 @@ pub(super) enum Failure {
 }
 
 impl<Io: Read + Write + Unpin> Connection<Io> {
-    pub(super) async fn new(io: Io) -> Result<Self, TransportError> {
+    pub(super) async fn new(io: Io, guard: OpenGuard) -> Result<Self, TransportError> {
         let (sender, driver) = handshake(io).await?;
         let driver = Box::new(driver);
-        Ok(Self { sender, driver })
+        Ok(Self {
+            sender,
+            driver,
+            guard,
+        })
     }
 
     /// Whether the server has closed it, or sent something unasked. Only to be called while it is idle.
@@ -63,7 +71,11 @@ impl<Io: Read + Write + Unpin> Connection<Io> {
         self,
         request: Request<Body>,
     ) -> Result<(Response<Bytes>, Option<Self>), Failure> {
-        let Self { mut sender, driver } = self;
+        let Self {
+            mut sender,
+            driver,
+            guard,
+        } = self;
         let mut driver = Some(driver);
         let answer = {
             let answer = async {
@@ -76,18 +88,33 @@ impl<Io: Read + Write + Unpin> Connection<Io> {
             drive(answer, &mut driver).await?
         };
         let driver = driver.filter(|_| !sender.is_closed());
-        Ok((answer, driver.map(|driver| Self { sender, driver })))
+        let again = driver.map(|driver| Self {
+            sender,
+            driver,
+            guard,
+        });
+        Ok((answer, again))
     }
 
-    /// Makes a call whose answer is read as it comes; that uses the connection up.
+    /// Makes a call whose answer is read piece by piece. The connection serves no other call, and keeps its slot until it
+    /// is closed.
     pub(super) async fn open(
         self,
         request: Request<Body>,
+        slot: OwnedSemaphorePermit,
     ) -> Result<Response<DrivenBody<Io>>, Failure> {
-        let Self { mut sender, driver } = self;
+        let Self {
+            mut sender,
+            driver,
+            guard,
+        } = self;
         let mut driver = Some(driver);
         let answer = drive(exchange(&mut sender, request), &mut driver).await?;
-        Ok(answer.map(|body| DrivenBody { body, driver }))
+        Ok(answer.map(|body| DrivenBody {
+            body,
+            driver,
+            _held: (guard, slot),
+        }))
     }
 }
 
@@ -97,6 +124,7 @@ pub(super) struct DrivenBody<Io: Read + Write> {
     body: Incoming,
     /// None once the connection has ended: the body reports how.
     driver: Option<Box<http1::Connection<Io, Body>>>,
+    _held: (OpenGuard, OwnedSemaphorePermit),
 }
 
 impl<Io: Read + Write + Unpin> HttpBody for DrivenBody<Io> {
@@ -107,7 +135,7 @@ impl<Io: Read + Write + Unpin> HttpBody for DrivenBody<Io> {
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        let Self { body, driver } = self.get_mut();
+        let Self { body, driver, .. } = self.get_mut();
         poll_driven(driver, context, |context| {
             Pin::new(&mut *body).poll_frame(context)
         })
@@ -169,6 +197,7 @@ mod tests {
     };
 
     use super::*;
+    use crate::cluster::budget::Budget;
 
     #[tokio::test]
     async fn an_answer_without_end_is_given_up() {
@@ -188,7 +217,7 @@ mod tests {
             }
             sent
         });
-        let connection = Connection::new(TokioIo::new(ours)).await;
+        let connection = Connection::new(TokioIo::new(ours), Budget::new(1).open()).await;
         let connection = connection.expect("nothing is asked yet");
         let request = Request::get("/").body(Body::default());
         let answer = connection.send(request.expect("a request")).await;
@@ -200,7 +229,7 @@ mod tests {
     #[tokio::test]
     async fn pieces_that_have_come_are_read_without_waiting() {
         let (ours, mut servers) = duplex(1 << 20);
-        let connection = Connection::new(TokioIo::new(ours)).await;
+        let connection = Connection::new(TokioIo::new(ours), Budget::new(1).open()).await;
         let connection = connection.expect("nothing is asked yet");
         let request = Request::get("/").body(Body::default());
         let begins = async {
@@ -208,7 +237,8 @@ mod tests {
             let head = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
             servers.write_all(head).await.expect("there is room");
         };
-        let (answer, ()) = join!(connection.open(request.expect("a request")), begins);
+        let slot = Budget::new(1).slot().await.expect("it is free");
+        let (answer, ()) = join!(connection.open(request.expect("a request"), slot), begins);
         let Ok(answer) = answer else {
             panic!("it has come");
         };

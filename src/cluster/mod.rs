@@ -4,6 +4,7 @@
 //! Must not: know what a Job is, repeat a call that may have taken effect, or keep an answer. [`ApiError`] says
 //! what an answer means; whether to try again is up to the caller.
 
+mod budget;
 mod client;
 mod coalesced_io;
 mod connect;
@@ -15,6 +16,7 @@ mod pool;
 mod server_status;
 mod transport;
 
+pub(crate) use budget::{descriptor_limit, descriptors_of_a_port};
 pub use client::{Answer, Client, OnRequest, Watch};
 pub use coalesced_io::{CoalescedIo, Sockets};
 pub use connect::{

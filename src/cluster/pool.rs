@@ -64,6 +64,11 @@ impl Pool {
         }
     }
 
+    /// Closes the connection that was idle for longest; whether there was one.
+    pub(super) fn close_one(&self) -> bool {
+        self.0.lock().connections.pop_front().is_some()
+    }
+
     fn sweep(&self) {
         let now = instant();
         let mut idle = self.0.lock();
@@ -85,15 +90,16 @@ async fn sweep_often(pool: Weak<Pool>) {
 #[cfg(test)]
 mod tests {
     use hyper_util::rt::TokioIo;
-    use tokio::io::{DuplexStream, duplex};
+    use tokio::io::{AsyncReadExt as _, DuplexStream, duplex};
 
     use super::*;
+    use crate::cluster::budget::Budget;
 
     /// A connection, and its other end.
     async fn connection() -> (Connection<Io>, DuplexStream) {
         let (near, far) = duplex(64);
         let io: Io = Box::new(TokioIo::new(near));
-        let connection = Connection::new(io).await;
+        let connection = Connection::new(io, Budget::new(1).open()).await;
         (connection.unwrap_or_else(|error| panic!("{error}")), far)
     }
 
@@ -124,5 +130,18 @@ mod tests {
         assert!(pool.take(1).is_none());
         pool.keep(late, 0);
         assert!(pool.0.lock().connections.is_empty());
+    }
+
+    #[tokio::test]
+    async fn what_is_idle_is_closed_where_there_is_no_room() {
+        let (budget, pool) = (Budget::new(1), Pool::new());
+        budget.add(&pool);
+        let (near, mut far) = duplex(64);
+        let io: Io = Box::new(TokioIo::new(near));
+        let first = Connection::new(io, budget.open()).await;
+        pool.keep(first.unwrap_or_else(|error| panic!("{error}")), 0);
+        let _second = budget.open();
+        assert!(pool.take(0).is_none());
+        assert_eq!(far.read(&mut [0; 64]).await.expect("its end"), 0);
     }
 }

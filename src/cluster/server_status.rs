@@ -1,10 +1,10 @@
 //! Whether the server answers, and accepts the credentials.
 //!
-//! Must not: cost a call that is answered more than one atomic load.
+//! Must not: cost a call that is answered more than a look at the clock and an atomic store.
 
 use std::{
     fmt,
-    sync::atomic::{AtomicBool, Ordering},
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
     time::{Duration, Instant},
 };
 
@@ -42,6 +42,9 @@ impl fmt::Display for Trouble {
 #[derive(Debug)]
 pub(super) struct ServerStatus {
     url: String,
+    began: Instant,
+    /// When the server answered last, in milliseconds since `began`.
+    answered: AtomicU64,
     is_troubled: AtomicBool,
     trouble: Mutex<Option<Trouble>>,
 }
@@ -50,6 +53,8 @@ impl ServerStatus {
     pub(super) fn new(url: String) -> Self {
         Self {
             url,
+            began: instant(),
+            answered: AtomicU64::new(0),
             is_troubled: AtomicBool::new(false),
             trouble: Mutex::new(None),
         }
@@ -63,9 +68,24 @@ impl ServerStatus {
         self.trouble.lock().clone()
     }
 
+    /// The time since the server answered last.
+    pub(super) fn silence(&self) -> Duration {
+        let answered = Duration::from_millis(self.answered.load(Ordering::Relaxed));
+        self.began.elapsed().saturating_sub(answered)
+    }
+
+    /// Records that a watch has brought something.
+    pub(super) fn record_sign_of_life(&self) {
+        let millis = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.answered.store(millis, Ordering::Relaxed);
+    }
+
     /// Records the outcome of a call: the answer's status code, or why there is none.
     pub(super) fn record(&self, answer: Result<u16, &ApiError>) {
         let code = answer.unwrap_or_else(|error| error.code);
+        if code != 0 {
+            self.record_sign_of_life();
+        }
         let message = match answer {
             _ if code == UNAUTHORIZED => "it refuses the credentials",
             Err(error) if code == 0 => error.message.as_str(),

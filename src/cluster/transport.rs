@@ -7,16 +7,18 @@
 //! Must not: repeat a call that may have taken effect, or know what is sent. A call that was refused for its
 //! credentials (401) has not taken effect: it is made once more if there are other credentials by now.
 
-use std::{error::Error, path::PathBuf, sync::Arc};
+use std::{error::Error, path::PathBuf, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Uri, header};
 use kube::{Config, client::ConfigExt as _};
+use tokio::time::sleep;
 use tower::{Layer as _, ServiceExt as _, service_fn, util::BoxCloneSyncService};
 
 use crate::wire::Call;
 
 use super::{
+    budget::{Budget, is_out_of_descriptors},
     coalesced_io::Sockets,
     connection::{Body, Connection, DrivenBody, Failure},
     credentials::{Credentials, Current, Why, at_once, headers_of},
@@ -26,6 +28,9 @@ use super::{
 
 /// What went wrong below HTTP.
 pub(super) type TransportError = Box<dyn Error + Send + Sync>;
+
+/// The pause before the next dial when the system has no descriptor left.
+const DESCRIPTOR_PAUSE: Duration = Duration::from_millis(50);
 
 /// A service that answers with the headers for a request.
 type Headers = BoxCloneSyncService<Request<Body>, Response<()>, TransportError>;
@@ -43,6 +48,8 @@ struct Shared {
     /// Headers of kube's auth provider, where a kubeconfig still has one.
     provider: Option<Headers>,
     pool: Arc<Pool>,
+    /// Of all connections, also those of other pools.
+    budget: Arc<Budget>,
     /// Whose the sockets are, if not the runtime's.
     sockets: Option<Sockets>,
 }
@@ -62,20 +69,25 @@ impl Transport {
         let mut headers = HeaderMap::with_capacity(16);
         headers.extend(at_once(caller));
         headers.insert(header::HOST, host(&server));
+        let (budget, pool) = (Budget::of_process(), Pool::new());
+        budget.add(&pool);
         Ok(Self(Arc::new(Shared {
             prefix: server.path().trim_end_matches('/').to_owned(),
             server,
             credentials: Arc::new(Credentials::new(config, authority, headers)?),
             provider,
-            pool: Pool::new(),
+            pool,
+            budget,
             sockets: None,
         })))
     }
 
     /// The same, with connections of its own, whose sockets are among these if some are given.
     pub(super) fn with_own_connections(&self, sockets: Option<Sockets>) -> Self {
+        let pool = Pool::new();
+        self.0.budget.add(&pool);
         Self(Arc::new(Shared {
-            pool: Pool::new(),
+            pool,
             sockets,
             ..Shared::clone(&self.0)
         }))
@@ -123,6 +135,7 @@ impl Shared {
         call: &Call,
     ) -> Result<Response<Bytes>, TransportError> {
         let mut request = self.request(current, call).await?;
+        let _slot = self.budget.slot().await?;
         loop {
             let idle = self.pool.take(current.tls);
             let is_new = idle.is_none();
@@ -152,8 +165,9 @@ impl Shared {
         call: &Call,
     ) -> Result<Response<DrivenBody<Io>>, TransportError> {
         let request = self.request(current, call).await?;
+        let slot = self.budget.slot().await?;
         let (connection, _) = self.connect(current).await?;
-        match connection.open(request).await {
+        match connection.open(request, slot).await {
             Ok(answer) => Ok(answer),
             Err(Failure::Closed(_, error) | Failure::Lost(error)) => {
                 Err(self.lost(current, error).await)
@@ -198,15 +212,26 @@ impl Shared {
                 None => dialed.await,
             }
         };
-        let error = match dial(current).await {
-            Ok(io) => return Ok((Connection::new(io).await?, current.tls)),
-            Err(error) => error,
+        let guard = self.budget.open();
+        let error = loop {
+            match dial(current).await {
+                Ok(io) => return Ok((Connection::new(io, guard).await?, current.tls)),
+                // Other files take the descriptors that the budget left for connections. The call waits and does not fail.
+                Err(error) if is_out_of_descriptors(&error) => {
+                    self.budget.close_idle();
+                    sleep(DESCRIPTOR_PAUSE).await;
+                }
+                Err(error) => break error,
+            }
         };
         if !is_of_tls(&error) {
             return Err(error);
         }
         match self.credentials.instead_of(current, Why::Handshake).await {
-            Some(other) => Ok((Connection::new(dial(&other).await?).await?, other.tls)),
+            Some(other) => {
+                let io = dial(&other).await?;
+                Ok((Connection::new(io, guard).await?, other.tls))
+            }
             None => Err(error),
         }
     }

@@ -10,15 +10,18 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::{
-    election::{Election, LeaseAnswer, LeaseCall, LeaseTimings, Role},
-    informer::{Contact, Tried},
+    election::{Election, Lease, LeaseAnswer, LeaseCall, LeaseTimings, Role},
     machine::{CallId, CallResult, Input, Request},
     metrics::Metrics,
     model::{Monotonic, Now, Partition, Timeout},
-    wire::{ApiError, Call, decode_lease, new_lease, paths, updated_lease},
+    wire::{ApiError, Call, ExpectedAnswer, decode_lease, new_lease, paths, updated_lease},
 };
 
-use super::lease_watch::LeaseWatch;
+use super::{
+    lease_contact::{LeaseContact, LeaseVerb},
+    lease_probe::LeaseProbe,
+    lease_watch::LeaseWatch,
+};
 
 /// By this bit the requests of the candidate are told from those of shards; informers have another.
 const OWN: CallId = 1 << 62;
@@ -67,16 +70,24 @@ impl LeaderElection {
     }
 }
 
+/// The election's call.
+#[derive(Clone, Copy, Debug)]
+struct CallUnderWay {
+    id: CallId,
+    verb: LeaseVerb,
+    sent: Monotonic,
+}
+
 /// See the module's text.
 #[derive(Debug)]
 pub struct Candidate {
     election: Election,
     lease: LeaderElection,
-    contact: Contact,
+    contact: LeaseContact,
+    probe: LeaseProbe,
     metrics: Arc<Metrics>,
     last_id: CallId,
-    /// The call, and whether it creates the Lease.
-    under_way: Option<(CallId, bool)>,
+    under_way: Option<CallUnderWay>,
     watch: LeaseWatch,
     /// The Lease as it was read last, with all that others have written into it: an update keeps that.
     read: Bytes,
@@ -90,14 +101,14 @@ pub struct Candidate {
 impl Candidate {
     /// One that has yet to ask.
     pub fn new(lease: LeaderElection, metrics: Arc<Metrics>) -> Self {
-        let namespace = Some(lease.namespace.as_str().into());
         // From the start: "nobody leads" must differ from "nobody tells".
         for label in lease.labels() {
             metrics.leads(&label, false);
         }
         Self {
             election: lease.election(),
-            contact: Contact::new(metrics.watch("leases", namespace)),
+            contact: LeaseContact::new(&lease.namespace, &lease.name, &metrics),
+            probe: LeaseProbe::default(),
             watch: LeaseWatch::new(&lease.namespace, &lease.name),
             lease,
             metrics,
@@ -126,10 +137,14 @@ impl Candidate {
         let Input::Answer(id, result) = input else {
             return;
         };
-        let Some((_, creates)) = self.under_way.take_if(|(waited_for, _)| *waited_for == id) else {
+        if self.probe.take_answer(id) {
+            self.read(result, LeaseVerb::DryRun, now);
+            return;
+        }
+        let Some(call) = self.under_way.take_if(|call| call.id == id) else {
             return;
         };
-        let answer = self.read(result, creates, now);
+        let answer = self.read(result, call.verb, now);
         self.election.answer(answer, now);
         self.has_tried = true;
         self.tell_stranger();
@@ -151,39 +166,80 @@ impl Candidate {
         self.stranger = holder.map(str::to_owned);
     }
 
-    fn read(&mut self, result: CallResult, creates: bool, now: Now) -> LeaseAnswer {
+    fn read(&mut self, result: CallResult, verb: LeaseVerb, now: Now) -> LeaseAnswer {
+        let expected = ExpectedAnswer::Named(self.lease.name.as_str().into());
+        let result = result.and_then(|body| {
+            expected.check(&body)?;
+            let lease = decode_lease(&body);
+            let lease = lease.map_err(|error| ApiError::no_answer(error.to_string()))?;
+            Ok((lease, body))
+        });
         let error = match result {
-            Ok(body) => match decode_lease(&body) {
-                Ok(lease) => {
-                    self.contact.heard(now.monotonic);
+            Ok((lease, body)) => {
+                self.has_succeeded(verb, now.monotonic);
+                if verb != LeaseVerb::DryRun {
                     self.read = body;
-                    return LeaseAnswer::Found(lease);
                 }
-                Err(error) => ApiError::no_answer(error.to_string()),
-            },
+                return LeaseAnswer::Found(lease);
+            }
             Err(error) => error,
         };
         match error.code {
-            // Another was quicker: it says so in its own Lease.
-            409 => self.contact.heard(now.monotonic),
-            404 if !creates => {
-                self.contact.heard(now.monotonic);
+            // Another was quicker: it says so in its own Lease. The server would have taken it otherwise.
+            409 => self.has_succeeded(verb, now.monotonic),
+            404 if verb != LeaseVerb::Create => {
+                self.has_succeeded(LeaseVerb::Read, now.monotonic);
                 return LeaseAnswer::NotFound;
             }
-            _ => self.contact.failed(Tried::Lease, &error, now.monotonic),
+            // A webhook that does not take part in dry runs says nothing about a real write.
+            400 if verb == LeaseVerb::DryRun && error.message.contains("dry run") => {
+                self.has_succeeded(verb, now.monotonic);
+            }
+            _ => self.has_failed(verb, &error, now.monotonic),
         }
         LeaseAnswer::Failed
     }
 
+    fn has_succeeded(&mut self, verb: LeaseVerb, now: Monotonic) {
+        self.contact.handle_success(verb, now);
+        if verb != LeaseVerb::Read {
+            self.probe.handle_outcome(true, now);
+        }
+    }
+
+    fn has_failed(&mut self, verb: LeaseVerb, error: &ApiError, now: Monotonic) {
+        self.contact.handle_failure(verb, error, now);
+        if verb != LeaseVerb::Read {
+            self.probe.handle_outcome(false, now);
+        }
+    }
+
+    /// A call had no answer for so long.
+    fn was_silent(&mut self, verb: LeaseVerb, sent: Monotonic, now: Monotonic) {
+        let seconds = now.since(sent).as_secs();
+        let error = ApiError::no_answer(format!("no answer within {seconds} s"));
+        self.has_failed(verb, &error, now);
+    }
+
     /// Gives the next call.
     pub fn poll_request(&mut self, now: Now) -> Option<Request> {
-        self.poll_election(now).or_else(|| self.poll_watch(now))
+        self.poll_election(now)
+            .or_else(|| self.poll_probe(now))
+            .or_else(|| self.poll_watch(now))
     }
 
     fn poll_election(&mut self, now: Now) -> Option<Request> {
-        let ask = self.election.poll_call(now)?;
-        // What was under way did not come in time.
-        self.has_tried |= self.under_way.is_some();
+        let longest = self.lease.timings.call_timeout();
+        let overdue = |call: &mut CallUnderWay| now.monotonic.since(call.sent) >= longest;
+        let overdue = self.under_way.take_if(overdue);
+        let ask = self.election.poll_call(now);
+        // At the renew deadline, too, no answer is awaited any longer.
+        let overdue = overdue.or_else(|| self.under_way.take_if(|_| ask.is_some()));
+        if let Some(CallUnderWay { verb, sent, .. }) = overdue {
+            self.has_tried = true;
+            self.was_silent(verb, sent, now.monotonic);
+        }
+        let ask = ask?;
         let LeaderElection {
             namespace, name, ..
         } = &self.lease;
@@ -200,13 +256,55 @@ impl Candidate {
             }
         };
         self.last_id += 1;
-        let creates = matches!(ask, LeaseCall::Create(_));
-        self.under_way = Some((self.last_id, creates));
+        self.under_way = Some(CallUnderWay {
+            id: self.last_id,
+            verb: match ask {
+                LeaseCall::Get => LeaseVerb::Read,
+                LeaseCall::Create(_) => LeaseVerb::Create,
+                LeaseCall::Update(_) => LeaseVerb::Update,
+            },
+            sent: now.monotonic,
+        });
         Some(Request {
             id: self.last_id,
             call,
             is_watch: false,
         })
+    }
+
+    /// A standby tries now and then whether it could write the Lease that another holds.
+    fn poll_probe(&mut self, now: Now) -> Option<Request> {
+        let longest = self.lease.timings.call_timeout();
+        let sent = self.probe.sent();
+        if let Some(sent) = sent
+            && self.probe.take_overdue(longest, now.monotonic)
+        {
+            self.was_silent(LeaseVerb::DryRun, sent, now.monotonic);
+        }
+        if !(self.probes() && self.under_way.is_none() && self.probe.is_due(now.monotonic)) {
+            return None;
+        }
+        let Lease { record, .. } = self.election.lease()?;
+        let body = updated_lease(&self.read, record).ok()?;
+        let LeaderElection {
+            namespace, name, ..
+        } = &self.lease;
+        let path = format!("{}?dryRun=All", paths::lease(namespace, name));
+        let call = Call::replace(path, body);
+        self.last_id += 1;
+        self.probe.begin(self.last_id, now.monotonic);
+        Some(Request {
+            id: self.last_id,
+            call,
+            is_watch: false,
+        })
+    }
+
+    /// Another replica holds the Lease.
+    fn probes(&self) -> bool {
+        let holder = self.election.holder();
+        let is_anothers = holder.is_some_and(|holder| holder != self.election.identity());
+        self.told == Role::Standby && is_anothers
     }
 
     /// Who stands by, and who shares, watches the Lease, once the server has answered about it.
@@ -243,7 +341,11 @@ impl Candidate {
     pub fn poll_timeout(&self) -> Timeout {
         let watches = self.has_tried && self.watches(self.told);
         let watch = self.watch.due_at().filter(|_| watches);
-        self.election.poll_timeout().or(watch.into())
+        let probe = match self.probes() && self.under_way.is_none() {
+            true => self.probe.poll_timeout(self.lease.timings.call_timeout()),
+            false => Timeout::default(),
+        };
+        self.election.poll_timeout().or(watch.into()).or(probe)
     }
 
     /// What it is, as it was told last.
@@ -270,17 +372,32 @@ impl Candidate {
                     None => tracing::info!(lease, identity, "leading"),
                 }
             }
-            (false, true, Role::Standby) => tracing::warn!(
-                lease,
-                holder = self.election.holder(),
-                "the lease was lost; standing by"
-            ),
+            (false, true, Role::Standby) => {
+                let holder = self.election.holder();
+                let holder = holder.filter(|holder| *holder != self.election.identity());
+                let reason = self.why_lost(holder);
+                tracing::warn!(lease, holder, reason, "the lease was lost; standing by");
+            }
             _ => {}
         }
         if self.lease.partition.is_none() {
             self.metrics.leads(&self.lease.name, leads);
         }
         Some(before)
+    }
+
+    /// Why this replica leads no more.
+    fn why_lost(&self, holder: Option<&str>) -> String {
+        let seconds = self.lease.timings.renew_deadline.as_secs();
+        match (holder, self.contact.first_failure()) {
+            (Some(_), _) => "another holds it".to_owned(),
+            (None, Some(failure)) => format!("it was not renewed for {seconds} s: {failure}"),
+            (None, None) => {
+                format!(
+                    "it was not renewed for {seconds} s, and no call failed: the process may have stood still"
+                )
+            }
+        }
     }
 
     /// How the namespaces are shared out, if they are.
@@ -332,3 +449,6 @@ impl Candidate {
         self.election.is_over()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -333,6 +333,7 @@ mod tests {
                 serde_json::from_slice(&asked.call.body).expect("JSON");
             self.version += 1;
             lease["metadata"]["resourceVersion"] = json!(self.version.to_string());
+            lease["metadata"]["uid"] = json!("00000000-0000-0000-0000-0000000000aa");
             self.answer(&asked, lease.clone());
             lease
         }

@@ -9,6 +9,8 @@
 
 mod candidate;
 mod common;
+mod lease_contact;
+mod lease_probe;
 mod lease_watch;
 mod ranges;
 mod replica;
@@ -88,3 +90,6 @@ pub fn kinds(controllers: Controllers, with_gangs: bool) -> Vec<Kind> {
     }
     kinds
 }
+
+#[cfg(all(test, feature = "embedded"))]
+mod tests;

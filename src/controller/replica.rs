@@ -238,6 +238,7 @@ mod tests {
     };
 
     const LIST_JOBS: &str = "GET /apis/batch/v1/jobs?limit=500&continue=";
+    const LEASE_UID: &str = "00000000-0000-0000-0000-0000000000aa";
     const GET_LEASE: &str = "GET /apis/coordination.k8s.io/v1/namespaces/n/leases/l";
     const PUT_LEASE: &str = "PUT /apis/coordination.k8s.io/v1/namespaces/n/leases/l";
     const POST_POD: &str = "POST /api/v1/namespaces/d/pods";
@@ -275,7 +276,7 @@ mod tests {
             };
             let limiter = Arc::new(Limiter::new(Rate { qps: 0, burst: 0 }));
             let metrics = Arc::new(Metrics::default());
-            let lease = json!({"metadata": {"resourceVersion": "1"}, "spec": {
+            let lease = json!({"metadata": {"resourceVersion": "1", "name": "l", "uid": LEASE_UID}, "spec": {
                 "holderIdentity": "two", "leaseDurationSeconds": 15, "leaseTransitions": 0,
                 "acquireTime": "1970-01-12T13:00:00.000000Z", "renewTime": "1970-01-12T13:46:00.000000Z"}});
             Self {
@@ -312,6 +313,7 @@ mod tests {
                 PUT_LEASE => {
                     self.lease = serde_json::from_slice(&request.call.body).expect("JSON");
                     self.lease["metadata"]["resourceVersion"] = json!("2");
+                    self.lease["metadata"]["uid"] = json!(LEASE_UID);
                     self.lease.clone()
                 }
                 LIST_JOBS => json!({"metadata": version, "items": [{
@@ -422,6 +424,7 @@ mod tests {
                     _ if call.path.contains("/leases") && call.method == "POST" => {
                         let mut lease: Value = serde_json::from_slice(&call.body).expect("JSON");
                         lease["metadata"]["resourceVersion"] = json!("2");
+                        lease["metadata"]["uid"] = json!(LEASE_UID);
                         Input::Answer(id, Ok(Bytes::from(lease.to_string())))
                     }
                     _ => world.answer(&what, Request { id, call, is_watch }),

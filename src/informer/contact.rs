@@ -26,11 +26,87 @@ pub(crate) enum Tried {
     Lease,
     /// A watch that breaks is opened again at once: the first time is not worth a line.
     Watch,
+    /// A watch that brought nothing for so long that it was given up.
+    SilentWatch,
+    /// A watch that ended at once, in order and without an event. Neither a list nor the next watch that opens shows that
+    /// this is over; an event does, and a watch that stays open.
+    ShortWatch,
     /// A watch that the server will not open: it lasts until one is open, however many lists are answered meanwhile.
     RefusedWatch,
 }
 
-/// See the module's text.
+impl Tried {
+    /// As the log and metrics call it.
+    fn label(self) -> &'static str {
+        match self {
+            Self::List => "list",
+            Self::Lease => "lease",
+            Self::Watch | Self::SilentWatch | Self::ShortWatch | Self::RefusedWatch => "watch",
+        }
+    }
+
+    /// The least answer that ends a row of such failures.
+    fn ended_by(self) -> Sign {
+        match self {
+            Self::List | Self::Lease | Self::Watch | Self::SilentWatch => Sign::Answer,
+            Self::RefusedWatch => Sign::OpenWatch,
+            Self::ShortWatch => Sign::Event,
+        }
+    }
+
+    /// The first failure is worth a line.
+    fn is_logged_at_once(self) -> bool {
+        !matches!(self, Self::Watch | Self::ShortWatch)
+    }
+}
+
+/// Signs that a kind can be listed and watched, the weakest first; each includes those before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Sign {
+    Answer,
+    OpenWatch,
+    Event,
+}
+
+/// Failures in a row, which the log reports at growing intervals.
+#[derive(Debug)]
+pub(crate) struct FailureRun {
+    since: Monotonic,
+    /// Their number.
+    pub(crate) failures: u32,
+    lines: u32,
+    quiet_until: Monotonic,
+}
+
+impl FailureRun {
+    /// None yet.
+    pub(crate) fn new(now: Monotonic) -> Self {
+        Self {
+            since: now,
+            failures: 0,
+            lines: 0,
+            quiet_until: now,
+        }
+    }
+
+    /// Counts a failure; whether the log should report it.
+    pub(crate) fn add(&mut self, is_worth_a_line: bool, now: Monotonic) -> bool {
+        self.failures += 1;
+        if now < self.quiet_until || !is_worth_a_line {
+            return false;
+        }
+        self.lines += 1;
+        self.quiet_until = now + QUIET.delay(self.lines);
+        true
+    }
+
+    /// The seconds since the first, if the log has reported any: then it reports the end, too.
+    pub(crate) fn reported_seconds(&self, now: Monotonic) -> Option<u64> {
+        (self.lines > 0).then(|| now.since(self.since).as_secs())
+    }
+}
+
+/// Tracks whether a kind can be listed and watched, or the Lease be read, for the log, metrics and probes.
 #[derive(Debug)]
 pub(crate) struct Contact {
     heard: Arc<LastHeard>,
@@ -39,13 +115,9 @@ pub(crate) struct Contact {
 
 #[derive(Debug)]
 struct Silence {
-    since: Monotonic,
-    failures: u32,
-    /// How often the log has told of it.
-    lines: u32,
-    quiet_until: Monotonic,
-    /// A list is not enough to end it.
-    needs_watch: bool,
+    run: FailureRun,
+    /// The weakest sign that ends it.
+    until: Sign,
 }
 
 impl Contact {
@@ -58,24 +130,35 @@ impl Contact {
 
     /// The server has answered a list.
     pub(crate) fn listed(&mut self, now: Monotonic) {
-        match &self.silence {
-            Some(silence) if silence.needs_watch => self.heard.now(now),
-            _ => self.heard(now),
-        }
+        self.heard.now(now);
+        self.handle_sign(Sign::Answer, now);
     }
 
-    /// The server has said something.
+    /// A watch is open. After watches that ended at once, an open one does not show yet that events will come.
+    pub(crate) fn opened(&mut self, now: Monotonic) {
+        let silence = self.silence.as_ref();
+        if silence.is_none_or(|silence| silence.until <= Sign::OpenWatch) {
+            self.heard.now(now);
+        }
+        self.handle_sign(Sign::OpenWatch, now);
+    }
+
+    /// An event came, a watch stayed open, or the Lease was read.
     pub(crate) fn heard(&mut self, now: Monotonic) {
         self.heard.now(now);
-        let Some(silence) = self.silence.take() else {
+        self.handle_sign(Sign::Event, now);
+    }
+
+    fn handle_sign(&mut self, sign: Sign, now: Monotonic) {
+        let Some(silence) = self.silence.take_if(|silence| silence.until <= sign) else {
             return;
         };
-        if silence.lines > 0 {
+        if let Some(seconds) = silence.run.reported_seconds(now) {
             tracing::info!(
                 kind = self.heard.kind,
                 namespace = self.heard.namespace.as_deref(),
-                seconds = now.since(silence.since).as_secs(),
-                failures = silence.failures,
+                seconds,
+                failures = silence.run.failures,
                 "the API server is heard again"
             );
         }
@@ -85,41 +168,39 @@ impl Contact {
     pub(crate) fn failed(&mut self, tried: Tried, error: &ApiError, now: Monotonic) {
         let is_first = self.silence.is_none();
         let silence = self.silence.get_or_insert(Silence {
-            since: now,
-            failures: 0,
-            lines: 0,
-            quiet_until: now,
-            needs_watch: false,
+            run: FailureRun::new(now),
+            until: Sign::Answer,
         });
-        silence.failures += 1;
-        silence.needs_watch |= tried == Tried::RefusedWatch;
-        self.heard.lost();
+        silence.until = silence.until.max(tried.ended_by());
+        let what = tried.label();
+        self.heard.lost(what);
         let (kind, namespace) = (self.heard.kind, self.heard.namespace.as_deref());
-        let what = match tried {
-            Tried::List => "list",
-            Tried::Lease => "lease",
-            Tried::Watch | Tried::RefusedWatch => "watch",
-        };
-        if now < silence.quiet_until || (is_first && tried == Tried::Watch) {
+        let is_worth_a_line = !is_first || tried.is_logged_at_once();
+        if !silence.run.add(is_worth_a_line, now) {
             tracing::debug!(kind, namespace, what, %error, "failed");
             return;
         }
-        silence.lines += 1;
-        silence.quiet_until = now + QUIET.delay(silence.lines);
-        let failures = silence.failures;
+        let failures = silence.run.failures;
         tracing::warn!(kind, namespace, what, failures, %error, "failed; to be tried again");
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use prometheus_client::metrics::family::Family;
+
     use super::*;
 
     #[test]
     fn a_silence_is_told_at_growing_intervals_and_ends() {
-        let heard = Arc::new(LastHeard::new("pods", None));
+        let heard = Arc::new(LastHeard::new("pods", None, Family::default()));
         let mut contact = Contact::new(Arc::clone(&heard));
-        let lines = |contact: &Contact| contact.silence.as_ref().map_or(0, |silence| silence.lines);
+        let lines = |contact: &Contact| {
+            contact
+                .silence
+                .as_ref()
+                .map_or(0, |silence| silence.run.lines)
+        };
         let error = ApiError::no_answer("refused");
         let at = Monotonic::from_secs;
         contact.heard(at(5));
@@ -150,18 +231,21 @@ mod tests {
 
     #[test]
     fn a_watch_that_is_refused_is_told_of_though_lists_are_answered() {
-        let heard = Arc::new(LastHeard::new("pods", None));
+        let heard = Arc::new(LastHeard::new("pods", None, Family::default()));
         let mut contact = Contact::new(Arc::clone(&heard));
         let mut told = Vec::new();
         for second in 0..60 {
             let at = Monotonic::from_secs(second);
             contact.listed(at);
-            let before = contact.silence.as_ref().map_or(0, |silence| silence.lines);
+            let before = contact
+                .silence
+                .as_ref()
+                .map_or(0, |silence| silence.run.lines);
             contact.failed(Tried::RefusedWatch, &ApiError::no_answer("403"), at);
             if contact
                 .silence
                 .as_ref()
-                .is_some_and(|silence| silence.lines > before)
+                .is_some_and(|silence| silence.run.lines > before)
             {
                 told.push(second);
             }
@@ -170,5 +254,35 @@ mod tests {
         assert_eq!(told, [0, 10, 30]);
         contact.heard(Monotonic::from_secs(60));
         assert!(contact.silence.is_none());
+    }
+
+    #[test]
+    fn watches_that_end_at_once_are_reported_until_an_event_comes() {
+        let heard = Arc::new(LastHeard::new("pods", None, Family::default()));
+        let mut contact = Contact::new(Arc::clone(&heard));
+        let at = Monotonic::from_secs;
+        contact.heard(at(5));
+        let error = ApiError::no_answer("the watch ended at once");
+        let mut lines = Vec::new();
+        for second in 10..50 {
+            contact.opened(at(second));
+            let before = contact
+                .silence
+                .as_ref()
+                .map_or(0, |silence| silence.run.lines);
+            contact.failed(Tried::ShortWatch, &error, at(second));
+            let now = contact
+                .silence
+                .as_ref()
+                .map_or(0, |silence| silence.run.lines);
+            lines.extend((now > before).then_some(second));
+        }
+        assert_eq!(lines, [11, 21, 41]);
+        // The first one opened as if all were well.
+        assert_eq!(heard.lost_for(at(50)), Some(Duration::from_secs(40)));
+        contact.opened(at(50));
+        contact.heard(at(51));
+        assert!(contact.silence.is_none());
+        assert_eq!(heard.lost_for(at(60)), None);
     }
 }

@@ -19,7 +19,7 @@ mod retry;
 mod tests;
 mod witness;
 
-pub(crate) use contact::{Contact, Tried};
+pub(crate) use contact::{Contact, FailureRun, Tried};
 pub use informers::{Informers, Watched, is_informers};
 pub use news::{Change, Extent, Kind, Kinds, News, Notice, Observed};
 pub use read_ranges::ReadRanges;

@@ -22,7 +22,7 @@ use super::{
     news::{Change, Extent, Kind, News, Notice, Observed},
     outside::Outside,
     read::{odd_event, read, tell_of},
-    retry::wait_after,
+    retry::{RETRY, wait_after},
     witness::{Testimony, Witness},
 };
 
@@ -35,6 +35,10 @@ pub(crate) const WATCH_SECONDS: u64 = 290;
 /// How long a watch may be silent before it is taken for dead: a server sends a bookmark about once
 /// a minute. To watch again from where one is costs little.
 const SILENCE: Duration = Duration::from_secs(90);
+
+/// A watch that ends sooner, in order and without an event, has failed: client-go's `VeryShortWatchError`. A server
+/// that ends its watchers under load does that, or a proxy that does not support streams.
+const SHORT_WATCH: Duration = Duration::from_secs(1);
 
 /// How long lists must be older than what was told before, to be believed: a server that is only behind
 /// catches up by then, as it waits 3 s itself to become as new as it is asked to be.
@@ -113,6 +117,7 @@ struct WatchStream {
     splitter: Option<(Encoding, Splitter)>,
     /// The version it was opened at.
     from: u64,
+    opened: Monotonic,
     heard: Monotonic,
 }
 
@@ -242,6 +247,7 @@ impl Reflector {
                 self.stream = WatchStream {
                     splitter: None,
                     from,
+                    opened: outside.now,
                     heard: outside.now,
                 };
                 let path = format!(
@@ -272,7 +278,13 @@ impl Reflector {
             && self.stream.heard + SILENCE <= outside.now
         {
             outside.abandoned.push_back(call);
-            self.watch_failed(ApiError::no_answer("the watch went silent"), outside);
+            self.watch_failed(
+                ApiError::no_answer(format!(
+                    "no event and no bookmark for {} s",
+                    SILENCE.as_secs()
+                )),
+                outside,
+            );
         }
     }
 
@@ -285,8 +297,8 @@ impl Reflector {
             },
             Input::Opened(_, encoding) => {
                 self.stream.splitter = Some((encoding, Splitter::new(encoding)));
-                self.stream.heard = outside.now;
-                self.contact.heard(outside.now);
+                (self.stream.opened, self.stream.heard) = (outside.now, outside.now);
+                self.contact.opened(outside.now);
             }
             Input::Piece(id, piece) => {
                 if let Err(error) = self.piece(&piece, outside, tell) {
@@ -294,12 +306,29 @@ impl Reflector {
                     outside.abandoned.push_back(id);
                 }
             }
-            Input::Ended(_, None) => {
-                self.watch_failures = 0;
-                self.turn_to(ReflectorStep::Watch);
-            }
+            Input::Ended(_, None) => self.watch_ended(outside),
             Input::Ended(_, Some(error)) => self.watch_failed(error, outside),
         }
+    }
+
+    /// A watch has ended in order. One that was short is not opened again at once.
+    fn watch_ended(&mut self, outside: &Outside) {
+        let now = outside.now;
+        let lasted = now.since(self.stream.opened);
+        let is_short = lasted < SHORT_WATCH;
+        let has_moved = self.told.version > self.stream.from;
+        if is_short && !has_moved {
+            let millis = lasted.as_millis();
+            let error = format!("the watch ended after {millis} ms without an event");
+            self.contact
+                .failed(Tried::ShortWatch, &ApiError::no_answer(error), now);
+            self.watch_failures += 1;
+        } else {
+            self.contact.heard(now);
+            self.watch_failures = u32::from(is_short);
+        }
+        self.pause = Some(now + RETRY.delay(self.watch_failures)).filter(|until| *until > now);
+        self.turn_to(ReflectorStep::Watch);
     }
 
     fn listed(&mut self, answer: CallResult, outside: &mut Outside, tell: Tell<'_>) {
@@ -431,6 +460,9 @@ impl Reflector {
             return;
         }
         let tried = match self.step {
+            ReflectorStep::Watch if outside.now.since(self.stream.heard) >= SILENCE => {
+                Tried::SilentWatch
+            }
             ReflectorStep::Watch => Tried::Watch,
             ReflectorStep::List(_) | ReflectorStep::Compare => Tried::List,
         };

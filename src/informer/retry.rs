@@ -16,11 +16,33 @@ pub(crate) const RETRY: Exponential = Exponential {
 /// that is back is to be heard within seconds, however long it was away.
 const UNANSWERED: Duration = Duration::from_secs(4);
 
-/// How long to wait after this error, the last of so many in a row.
+/// The pause after this error, the last of so many in a row: at least the own backoff, and longer if the server
+/// asks for that. `Retry-After: 0` must not turn the backoff off.
 pub(super) fn wait_after(error: &ApiError, failures: u32) -> Duration {
     let delay = RETRY.delay(failures);
-    error.retry_after.unwrap_or(match error.code {
+    match error.code {
         0 => delay.min(UNANSWERED),
-        _ => delay,
-    })
+        _ => delay.max(error.retry_after.unwrap_or_default()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_server_can_ask_for_longer_waits_and_not_for_shorter_ones() {
+        let wait = |code, secs: Option<u64>, failures| {
+            let error = ApiError::from_response(code, b"", secs.map(Duration::from_secs));
+            wait_after(&error, failures).as_millis()
+        };
+        for code in [429, 503] {
+            assert_eq!(wait(code, Some(0), 1), 200);
+            assert_eq!(wait(code, Some(0), 20), 30_000);
+            assert_eq!(wait(code, Some(7), 1), 7_000);
+            assert_eq!(wait(code, None, 2), 400);
+        }
+        let unanswered = ApiError::no_answer("refused");
+        assert_eq!(wait_after(&unanswered, 20), UNANSWERED);
+    }
 }

@@ -151,8 +151,85 @@ fn a_watch_begins_where_its_list_ends_and_goes_on_from_what_it_told() {
     let watch = world.asks("jobs?watch=true&allowWatchBookmarks=true&resourceVersion=10&");
     world.hear(Input::Opened(watch, Encoding::Json));
     world.event(watch, "MODIFIED", &job(12));
+    world.pass(Duration::from_secs(1));
     world.hear(Input::Ended(watch, None));
     world.asks("jobs?watch=true&allowWatchBookmarks=true&resourceVersion=12&");
+}
+
+#[test]
+fn a_page_that_is_no_list_ends_no_list() {
+    for foreign in [
+        "",
+        "{}",
+        "<html>Sign in</html>",
+        r#"{"metadata":{"resourceVersion":"9"}}"#,
+    ] {
+        let mut world = World::new();
+        let first = world.asks("jobs?limit=500");
+        world.answer(first, Ok(Bytes::from(foreign)));
+        assert_eq!(world.informers.missing(), ["jobs"], "{foreign}");
+        world.pass(Duration::from_secs(1));
+        let list = world.asks("jobs?limit=500");
+        let page =
+            json!({"metadata": {"resourceVersion": "10", "continue": "t"}, "items": [job(7)]});
+        world.answer(list, Ok(page.to_string().into()));
+        let second = world.asks("jobs?limit=500&continue=t");
+        world.answer(second, Ok(Bytes::from(foreign)));
+        assert_eq!(world.informers.missing(), ["jobs"], "{foreign}");
+        let is_complete = |notice: &Notice| matches!(notice, Notice::Complete(..));
+        assert!(!world.notices().iter().any(is_complete), "{foreign}");
+    }
+}
+
+#[test]
+fn a_watch_that_ends_at_once_is_opened_ever_more_rarely() {
+    let mut world = World::new();
+    let mut watch = world.watch_from(10);
+    let mut waits = Vec::new();
+    for _ in 0..10 {
+        world.hear(Input::Ended(watch, None));
+        let due = world.informers.poll_timeout().left(world.now);
+        let wait = due.expect("it waits");
+        assert!(world.asked().is_none());
+        waits.push(wait.as_millis());
+        world.pass(wait);
+        watch = world.asks("jobs?watch=true");
+        world.hear(Input::Opened(watch, Encoding::Json));
+    }
+    assert_eq!(
+        waits,
+        [
+            200, 400, 800, 1_600, 3_200, 6_400, 12_800, 25_600, 30_000, 30_000
+        ]
+    );
+    // One that brings something, or stays open, is a good one.
+    world.event(watch, "ADDED", &job(20));
+    world.hear(Input::Ended(watch, None));
+    assert_eq!(
+        world.informers.poll_timeout().left(world.now),
+        Some(Duration::from_millis(200))
+    );
+    world.pass(Duration::from_millis(200));
+    let watch = world.asks("jobs?watch=true");
+    world.hear(Input::Opened(watch, Encoding::Json));
+    world.pass(Duration::from_secs(2));
+    world.hear(Input::Ended(watch, None));
+    world.asks("jobs?watch=true");
+}
+
+#[test]
+fn retry_after_zero_leaves_the_backoff_on() {
+    let mut world = World::new();
+    let mut lists = 0;
+    for _ in 0..800 {
+        while let Some((list, _)) = world.asked() {
+            lists += 1;
+            let busy = ApiError::from_response(429, b"", Some(Duration::ZERO));
+            world.answer(list, Err(busy));
+        }
+        world.pass(Duration::from_millis(10));
+    }
+    assert!(lists <= 6, "{lists} lists in 8 s");
 }
 
 #[test]
@@ -562,6 +639,7 @@ fn who_shares_asks_for_its_own_ranges_and_passes_over_what_comes_nevertheless() 
             assert_eq!(world.informers.poll_abandoned(), Some(watch));
         } else {
             assert_eq!(world.informers.poll_abandoned(), None);
+            world.pass(Duration::from_secs(1));
             world.hear(Input::Ended(watch, None));
         }
         let (_, path) = world.asked().expect("a watch");

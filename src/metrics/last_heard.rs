@@ -10,6 +10,8 @@ use std::{
     time::Duration,
 };
 
+use prometheus_client::metrics::{counter::Counter, family::Family};
+
 use crate::model::Monotonic;
 
 /// See the module's text.
@@ -23,16 +25,26 @@ pub(crate) struct LastHeard {
     at: AtomicU64,
     /// Whether every try since has failed.
     is_lost: AtomicBool,
+    /// Counts the tries that failed.
+    failures: FailedTries,
 }
+
+/// Counters of failed tries, by the labels `kind` and `what`.
+pub(crate) type FailedTries = Family<[(&'static str, &'static str); 2], Counter>;
 
 impl LastHeard {
     /// The server was never heard of it.
-    pub(crate) fn new(kind: &'static str, namespace: Option<Arc<str>>) -> Self {
+    pub(crate) fn new(
+        kind: &'static str,
+        namespace: Option<Arc<str>>,
+        failures: FailedTries,
+    ) -> Self {
         Self {
             kind,
             namespace,
             at: AtomicU64::new(0),
             is_lost: AtomicBool::new(false),
+            failures,
         }
     }
 
@@ -47,7 +59,9 @@ impl LastHeard {
     }
 
     /// A try has failed.
-    pub(crate) fn lost(&self) {
+    pub(crate) fn lost(&self, what: &'static str) {
+        let labels = [("kind", self.kind), ("what", what)];
+        self.failures.get_or_create(&labels).inc();
         self.is_lost.store(true, Ordering::Relaxed);
     }
 

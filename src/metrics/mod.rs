@@ -24,6 +24,7 @@ pub(crate) mod exposition;
 pub(crate) mod held;
 pub(crate) mod jobs;
 pub(crate) mod last_heard;
+pub(crate) mod lease_health;
 pub(crate) mod measured_queue;
 mod process;
 pub(crate) mod progress;
@@ -34,7 +35,8 @@ use crate::{clock::instant, model::Monotonic};
 use by_job::JobFamilies;
 use held::HeldGauges;
 use jobs::JobMetrics;
-use last_heard::LastHeard;
+use last_heard::{FailedTries, LastHeard};
+use lease_health::LeaseHealth;
 use process::Process;
 use queues::QueueFamilies;
 use rest_client::RestClientMetrics;
@@ -70,6 +72,12 @@ pub struct Metrics {
     last_heard: Mutex<Vec<Arc<LastHeard>>>,
     /// The same as ages in seconds, as of the last look.
     watch_ages: Family<Label, Gauge<i64>>,
+    /// Lists, watches and reads of the Lease that failed.
+    failed_tries: FailedTries,
+    /// The outcomes of writes to the Leases of elections.
+    lease_health: Mutex<Vec<Arc<LeaseHealth>>>,
+    /// The same, by the name of the Lease.
+    leases_writable: Family<[(&'static str, String); 1], Gauge<i64>>,
     /// Whether it leads, by the name of the Lease.
     leads: Family<[(&'static str, String); 1], Gauge<i64>>,
     /// Writes that wait for their turn or are under way.
@@ -154,6 +162,17 @@ impl Default for Metrics {
                 "watch_age_seconds",
                 "How long ago the API server was last heard of a kind; a quiet one is heard of once a minute",
             ),
+            failed_tries: at_zero(
+                own,
+                "failed_tries",
+                "Lists, watches and looks at the Lease that failed, by kind and by what was tried",
+            ),
+            lease_health: Mutex::default(),
+            leases_writable: at_zero(
+                own,
+                "lease_writable",
+                "Whether the last write to the Lease succeeded, or a standby's dry run of one",
+            ),
             writes_pending: at_zero(own, "writes_pending", "Writes waiting or under way"),
             event_delay: register(
                 own,
@@ -212,7 +231,8 @@ impl Metrics {
 
     /// Something else that is watched: when the server was last heard of it is to be told here.
     pub(crate) fn watch(&self, kind: &'static str, namespace: Option<Arc<str>>) -> Arc<LastHeard> {
-        let heard = Arc::new(LastHeard::new(kind, namespace));
+        let failures = self.failed_tries.clone();
+        let heard = Arc::new(LastHeard::new(kind, namespace, failures));
         self.last_heard.lock().push(Arc::clone(&heard));
         heard
     }
@@ -227,6 +247,23 @@ impl Metrics {
             Some(format!("{}{of} for {} s", heard.kind, silence.as_secs()))
         });
         lost.collect()
+    }
+
+    /// A record of the writes to the Lease of this name.
+    pub(crate) fn lease(&self, name: &str) -> Arc<LeaseHealth> {
+        let gauge = self
+            .leases_writable
+            .get_or_create(&[("name", name.to_owned())])
+            .clone();
+        let health = Arc::new(LeaseHealth::new(gauge));
+        self.lease_health.lock().push(Arc::clone(&health));
+        health
+    }
+
+    /// Why this replica could not lead, if it could not for so long.
+    pub(crate) fn lease_problem(&self, grace: Duration, now: Monotonic) -> Option<String> {
+        let leases = self.lease_health.lock();
+        leases.iter().find_map(|lease| lease.problem(grace, now))
     }
 
     /// Starts a measurement for one of these metrics; nothing is decided by it.

@@ -24,6 +24,7 @@ use super::{
     desk::Desk,
     discover_gangs::{GangError, discover},
     health::Health,
+    heartbeat,
     mandate::Mandate,
     probes::Probes,
     shell::{Shell, Tools},
@@ -199,6 +200,8 @@ impl Controller {
             ui,
         };
         controller.tasks.spawn_heart();
+        let beats = heartbeat::run(client.clone(), options.clock.clone());
+        controller.tasks.spawn("heartbeat", beats);
         let tools = Tools {
             client,
             clock: options.clock.clone(),

@@ -1,7 +1,8 @@
 //! How the controller is: its checks by name, and what is wrong where one has failed.
 //!
 //! It lives while no loop is stuck (see [`Tasks`](super::tasks::Tasks)); it is ready once its caches are
-//! filled, and as long as the API server takes its credentials and is heard of each kind.
+//! filled, and as long as the API server answers, takes its credentials, is heard of each kind, and takes writes of the
+//! Lease where there is an election: a replica that could not lead if it had to is not ready.
 //!
 //! Must not: end anything.
 
@@ -21,7 +22,7 @@ use super::tasks::Pulses;
 /// file is read again after a minute, too.
 const UNAUTHORIZED_FOR: Duration = Duration::from_secs(60);
 
-/// For so long every try to hear of a kind may fail before the controller is no longer ready: an API server that is
+/// For so long every try to hear of a kind, or to write the Lease, may fail and every call be without an answer before the controller is no longer ready: an API server that is
 /// started anew is back sooner.
 const LOST_FOR: Duration = Duration::from_secs(30);
 
@@ -93,6 +94,17 @@ impl Health {
         });
         let lost = self.metrics.lost(LOST_FOR, self.clock.now().monotonic);
         let lost = (!lost.is_empty()).then(|| format!("not heard of {}", lost.join(", ")));
+        let silence = self.client.silence();
+        let silent = trouble
+            .as_ref()
+            .filter(|trouble| trouble.code == 0 && silence >= LOST_FOR);
+        let silent = silent.map(|trouble| {
+            let seconds = silence.as_secs();
+            format!("no answer to any call for {seconds} s: {trouble}")
+        });
+        let lease = self
+            .metrics
+            .lease_problem(LOST_FOR, self.clock.now().monotonic);
         let mut checks = self.alive();
         checks.extend([
             Check {
@@ -106,6 +118,14 @@ impl Health {
             Check {
                 name: "watches",
                 failed: lost.map(because),
+            },
+            Check {
+                name: "server",
+                failed: silent,
+            },
+            Check {
+                name: "lease",
+                failed: lease,
             },
         ]);
         checks

@@ -69,7 +69,7 @@ impl Mandate {
         let mut is_over = pin!(is_over);
         poll_fn(|context| {
             if clock.now().monotonic >= self.until() {
-                let error = ApiError::no_answer("given up: the lease may be another's");
+                let error = ApiError::given_up("given up: the lease may be another's");
                 return Poll::Ready(Err(error));
             }
             if !is_over.is_terminated() {

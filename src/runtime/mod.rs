@@ -13,6 +13,7 @@ mod debug;
 mod desk;
 mod discover_gangs;
 mod health;
+mod heartbeat;
 mod mandate;
 #[cfg(test)]
 pub(crate) mod poison;

@@ -37,6 +37,8 @@ use tokio::{
 };
 use tokio_io_timeout::TimeoutStream;
 
+use crate::cluster::{descriptor_limit, descriptors_of_a_port};
+
 use super::certificate::Tls;
 
 /// How long to wait when the system cannot give a connection, for want of files or memory.
@@ -52,7 +54,7 @@ const CONNECTION_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a reader may take nothing of what waits for it: twice what it may take for a whole answer.
 const STALL_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How many connections there are at most: a kubelet's probes and some scrapers, several times over.
+/// The most connections, if the limit on open files allows them: a kubelet's probes and some scrapers, several times over.
 const CONNECTIONS_MAX: usize = 64;
 
 /// A body that may come piece by piece. One whose length is not known is of a page that is told of changes.
@@ -88,18 +90,21 @@ pub(super) async fn serve(
             return;
         }
     };
-    let mut open: VecDeque<OpenConnection> = VecDeque::with_capacity(CONNECTIONS_MAX);
+    let most = descriptors_of_a_port(descriptor_limit(), CONNECTIONS_MAX);
+    let mut open: VecDeque<OpenConnection> = VecDeque::with_capacity(most);
     loop {
         let (stream, from) = match listener.accept().await {
             Ok((stream, from)) => (stream, from.ip()),
             Err(error) => {
                 tracing::warn!(%error, "connection not accepted");
+                // If descriptors are exhausted, the next connection needs that of the oldest.
+                make_room(&mut open, 0);
                 sleep(ACCEPT_PAUSE).await;
                 continue;
             }
         };
         open.retain(|connection| !connection.task.is_finished());
-        make_room(&mut open);
+        make_room(&mut open, most);
         let is_followed = Arc::new(AtomicBool::new(false));
         let (answers, followed) = (answers.clone(), Arc::clone(&is_followed));
         let acceptor = tls.as_ref().map(Tls::acceptor);
@@ -119,10 +124,10 @@ pub(super) async fn serve(
     }
 }
 
-/// Where there is one too many with the next, the oldest goes.
-fn make_room(open: &mut VecDeque<OpenConnection>) {
+/// Closes the oldest connection if there are so many already.
+fn make_room(open: &mut VecDeque<OpenConnection>, most: usize) {
     let is_one_of_few = |it: &OpenConnection| !it.is_followed.load(Ordering::Relaxed);
-    if open.iter().filter(|it| is_one_of_few(it)).count() < CONNECTIONS_MAX {
+    if open.iter().filter(|it| is_one_of_few(it)).count() < most {
         return;
     }
     if let Some(oldest) = open.iter().position(is_one_of_few)

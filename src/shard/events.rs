@@ -17,7 +17,7 @@ use crate::{
     metrics::Metrics,
     model::{JobKey, Monotonic, Now, Uid},
     ownership::Mode,
-    wire::{Call, ErrorKind, Patch, paths},
+    wire::{Call, ErrorKind, ExpectedAnswer, Patch, paths},
 };
 
 use super::{
@@ -161,11 +161,12 @@ impl Recorder {
         self.under_way += 1;
         let name = event.name();
         let namespace = &event.key.namespace;
+        let expected = ExpectedAnswer::Named(name.as_str().into());
         let named = match is_patch {
             true => {
                 let path = paths::event(namespace, &name);
                 let patch = Call::patch(path, Patch::Strategic, event.patch());
-                Named::new("patch", "events", patch)
+                Named::new("patch", "events", patch, expected)
             }
             false => {
                 let component = match event.about {
@@ -174,7 +175,7 @@ impl Recorder {
                 };
                 let body = event.body(&name, component);
                 let create = Call::create(paths::events(namespace), body);
-                Named::new("create", "events", create)
+                Named::new("create", "events", create, expected)
             }
         };
         let sending = Sending {

@@ -8,7 +8,9 @@
 use crate::{
     informer::Kind,
     model::{GangFacts, GangObject, JobKey, PodGroup, Uid, Workload},
-    wire::{Call, SchedulingApi, decode_pod_group, decode_workload, gang_object_body},
+    wire::{
+        Call, ExpectedAnswer, SchedulingApi, decode_pod_group, decode_workload, gang_object_body,
+    },
 };
 
 use super::{
@@ -63,7 +65,9 @@ impl Gangs {
             GangObject::PodGroup(_) => (Kind::PodGroup, self.api.pod_groups(namespace)),
         };
         let body = gang_object_body(&self.api, job, uid, object);
-        Named::new("create", kind.plural(), Call::create_whole(path, body))
+        let expected = ExpectedAnswer::Named(object.name().clone());
+        let creation = Call::create_whole(path, body);
+        Named::new("create", kind.plural(), creation, expected)
     }
 
     /// Takes in the answer to a creation: once it is there, the object is among the facts. False if the

@@ -76,6 +76,7 @@ impl Journal {
                 | ErrorKind::AlreadyExists
                 | ErrorKind::Conflict
                 | ErrorKind::NamespaceTerminating
+                | ErrorKind::GivenUp
         );
         if is_usual || verb == "get" {
             return;

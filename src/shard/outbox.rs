@@ -17,7 +17,7 @@ use crate::{
     metrics::Metrics,
     model::{JobId, JobKey, Monotonic, Timeout, Uid},
     rate_limiter::{Allowance, Limiter},
-    wire::{Call, ErrorKind, paths},
+    wire::{Call, ErrorKind, ExpectedAnswer, paths},
 };
 
 use super::{
@@ -38,25 +38,45 @@ pub(super) struct Named {
     pub(super) verb: &'static str,
     pub(super) resource: &'static str,
     pub(super) call: Call,
+    /// Any other success answer counts as none.
+    pub(super) expected: ExpectedAnswer,
 }
 
 impl Named {
-    pub(super) fn new(verb: &'static str, resource: &'static str, call: Call) -> Self {
+    pub(super) fn new(
+        verb: &'static str,
+        resource: &'static str,
+        call: Call,
+        expected: ExpectedAnswer,
+    ) -> Self {
         Self {
             verb,
             resource,
             call,
+            expected,
         }
     }
 
     /// GET of a Job.
     pub(super) fn get_job(JobKey { namespace, name }: &JobKey) -> Self {
-        Self::new("get", "jobs", Call::get(paths::job(namespace, name)))
+        let expected = ExpectedAnswer::Named(name.clone());
+        Self::new(
+            "get",
+            "jobs",
+            Call::get(paths::job(namespace, name)),
+            expected,
+        )
     }
 
     /// GET of a Pod.
     pub(super) fn get_pod(namespace: &str, name: &str) -> Self {
-        Self::new("get", "pods", Call::get(paths::pod(namespace, name)))
+        let expected = ExpectedAnswer::Named(name.into());
+        Self::new(
+            "get",
+            "pods",
+            Call::get(paths::pod(namespace, name)),
+            expected,
+        )
     }
 }
 
@@ -106,13 +126,14 @@ struct Placed {
     sent: Monotonic,
     verb: &'static str,
     resource: &'static str,
+    expected: ExpectedAnswer,
     answer: WriteAnswer,
 }
 
 #[derive(Debug)]
 enum CallUnderWay {
     Placed(Box<Placed>),
-    Event(Sending, &'static str),
+    Event(Sending, &'static str, ExpectedAnswer),
 }
 
 /// What an answer belongs to.
@@ -275,6 +296,7 @@ impl Outbox {
                 sent: now,
                 verb: named.verb,
                 resource: named.resource,
+                expected: named.expected,
                 answer: WriteAnswer::Other,
             };
             let id = self.begin(CallUnderWay::Placed(Box::new(placed)));
@@ -297,7 +319,7 @@ impl Outbox {
         }
         let (sending, named) = self.events.poll()?;
         self.limiter.spend();
-        let id = self.begin(CallUnderWay::Event(sending, named.verb));
+        let id = self.begin(CallUnderWay::Event(sending, named.verb, named.expected));
         Some(request(id, named.call))
     }
 
@@ -312,7 +334,8 @@ impl Outbox {
         self.next_id
     }
 
-    /// Takes in an answer; gives it to whoever asked, unless the call is made again.
+    /// Takes in an answer; gives it to whoever asked, unless the call is made again. A success answer that does not show
+    /// the object that was meant counts as none: the write may or may not have been done.
     pub(super) fn answered(
         &mut self,
         id: CallId,
@@ -321,7 +344,8 @@ impl Outbox {
     ) -> Option<Answered> {
         let mut placed = match self.under_way.remove(&id)? {
             CallUnderWay::Placed(placed) => placed,
-            CallUnderWay::Event(sending, verb) => {
+            CallUnderWay::Event(sending, verb, expected) => {
+                let result = checked(&expected, result);
                 self.metrics.call(verb, "events", code_of(&result));
                 if let Some(late) = self.events.answered(sending, &result, now) {
                     self.metrics.event_delay.observe(late.as_secs_f64());
@@ -329,6 +353,7 @@ impl Outbox {
                 return None;
             }
         };
+        let result = checked(&placed.expected, result);
         self.metrics
             .call(placed.verb, placed.resource, code_of(&result));
         if let Err(error) = &result {
@@ -346,7 +371,7 @@ impl Outbox {
         placed.answer = match &result {
             Ok(_) => WriteAnswer::Taken,
             Err(error) if error.kind == ErrorKind::Busy => {
-                let pause = error.retry_after.unwrap_or(self.busy_pause);
+                let pause = self.busy_pause.max(error.retry_after.unwrap_or_default());
                 let sent = placed.sent.since_start();
                 WriteAnswer::Busy { sent, pause }
             }
@@ -378,6 +403,7 @@ impl Outbox {
         let mut placed = *place.0;
         placed.queued.waiting = WaitingCall::Write(write);
         (placed.verb, placed.resource) = (named.verb, named.resource);
+        placed.expected = named.expected;
         placed.sent = now;
         let id = self.begin(CallUnderWay::Placed(Box::new(placed)));
         self.going_on.push((id, named.call));
@@ -448,6 +474,13 @@ impl Outbox {
     pub(super) fn is_closed(&self) -> bool {
         self.closed
     }
+}
+
+/// The answer, or an error if it does not show the object that was meant.
+fn checked(expected: &ExpectedAnswer, result: CallResult) -> CallResult {
+    let body = result?;
+    expected.check(&body)?;
+    Ok(body)
 }
 
 fn request(id: CallId, call: Call) -> Request {

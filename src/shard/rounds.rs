@@ -12,7 +12,7 @@ use crate::{
     machine::CallResult,
     model::{JobId, Limits, Monotonic, Now, Timeout, Uid},
     ownership::{Claimed, Claims, Orphan, PatchAnswer, Round},
-    wire::{self, ApiError, Call, ErrorKind, Patch, decode_job, paths},
+    wire::{self, ApiError, Call, ErrorKind, ExpectedAnswer, Patch, decode_job, paths},
 };
 
 use super::outbox::{Caller, Named, Outbox};
@@ -121,7 +121,8 @@ impl Rounds {
     fn free(&mut self, orphan: Orphan, outbox: &mut Outbox) {
         let path = paths::pod(&orphan.namespace, &orphan.name);
         let body = wire::freeing_patch(orphan.uid, self.finalizer);
-        let patch = Named::new("patch", "pods", Call::patch(path, Patch::Strategic, body));
+        let patch = Call::patch(path, Patch::Strategic, body);
+        let patch = Named::new("patch", "pods", patch, ExpectedAnswer::OfUid(orphan.uid));
         let caller = Caller::Chore(Chore::Free(orphan.uid));
         outbox.ask((&orphan.namespace, orphan.uid), patch, caller);
         self.frees.insert(orphan.uid, orphan);
@@ -185,7 +186,8 @@ impl Rounds {
             };
             let chore = Chore::Patch(number, pod.pod, errand);
             let path = paths::pod(&job.key.namespace, &pod.name);
-            let patch = Named::new("patch", "pods", Call::patch(path, Patch::Strategic, body));
+            let patch = Call::patch(path, Patch::Strategic, body);
+            let patch = Named::new("patch", "pods", patch, ExpectedAnswer::OfUid(pod.pod));
             outbox.ask((&job.key.namespace, job.uid), patch, Caller::Chore(chore));
             under_way.patching.push(pod);
         }
@@ -229,15 +231,15 @@ impl PatchUnderWay {
             return;
         };
         let pod = self.patching.swap_remove(at);
-        let answer = match result {
-            // Without a version any news of the Pod will do.
-            Ok(answer) => PatchAnswer::Done(wire::ack_of_write(&answer).map_or(0, |(_, at, _)| at)),
+        let answer = match result.map(|answer| wire::ack_of_write(&answer)) {
+            Ok(Some((_, version, _))) => PatchAnswer::Done(version),
+            Ok(None) => PatchAnswer::Unknown,
             Err(error) if errand.is_void(&error) => PatchAnswer::Ignored,
             Err(error) => {
                 let job = &self.round.job.key;
                 tracing::debug!(%job, pod = %pod.name, %error, "to be tried again");
                 match error.kind {
-                    ErrorKind::Failed => PatchAnswer::Unknown,
+                    ErrorKind::Failed | ErrorKind::GivenUp => PatchAnswer::Unknown,
                     _ => PatchAnswer::Failed,
                 }
             }

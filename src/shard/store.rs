@@ -435,7 +435,7 @@ impl Store {
         &mut self,
         key: ActorKey,
         (slot, uid): (Slot, Uid),
-        version: Option<u64>,
+        version: u64,
         change: impl FnOnce(&mut PodRecord),
     ) {
         let Some(actor) = self.actors.get_mut(key) else {
@@ -444,7 +444,7 @@ impl Store {
         let pods = &mut actor.pods;
         if pods.get(slot).is_some_and(|pod| pod.uid == uid) {
             pods.update(slot, |pod| {
-                pod.resource_version = pod.resource_version.max(version.unwrap_or(0));
+                pod.resource_version = pod.resource_version.max(version);
                 let held = is_held_after_end(Some(pod));
                 change(pod);
                 self.seen.pod(held, is_held_after_end(Some(pod)));

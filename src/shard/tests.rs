@@ -269,6 +269,58 @@ fn a_status_that_another_was_quicker_to_write_is_not_written() {
     world.asks(REMOVAL);
 }
 
+/// Bodies of answers with a success code that are not the object that was meant.
+fn foreign_bodies() -> [Result<Bytes, ApiError>; 5] {
+    let another = of_job(99, &job(300, &json!({})));
+    [
+        Ok(Bytes::new()),
+        Ok(Bytes::from_static(b"{}")),
+        Ok(Bytes::from_static(b"<html>Sign in</html>")),
+        body(&json!({"kind": "Status", "status": "Failure"})),
+        body(&another),
+    ]
+}
+
+#[test]
+fn a_success_without_the_object_that_was_meant_is_no_answer() {
+    const DELETION: &str = "DELETE /api/v1/namespaces/d/pods/r";
+    for foreign in foreign_bodies() {
+        for write in [STATUS, REMOVAL, POST_POD, DELETION] {
+            let mut world = World::new(8);
+            world.hear_pod(Change::Applied, &pod("p", 7, 5, "Succeeded"));
+            world.hear_pod(Change::Applied, &pod("r", 8, 5, "Running"));
+            let is_suspended = write == DELETION;
+            let spec = json!({"parallelism": 2, "completions": 3, "suspend": is_suspended});
+            world.hear_job(&job(6, &spec));
+            let (first, _) = world.wait_for(write);
+            world.answer(&first, foreign.clone());
+            let (again, _) = world.wait_for(write);
+            assert_eq!(again.what, first.what);
+            assert_eq!(
+                again.body["metadata"]["name"],
+                first.body["metadata"]["name"]
+            );
+            world.done(&again);
+        }
+    }
+}
+
+#[test]
+fn what_was_given_up_with_the_lease_is_no_event() {
+    for (error, reported) in [
+        (ApiError::given_up("given up"), None),
+        (ApiError::no_answer("reset"), Some("Error creating: reset")),
+    ] {
+        let mut world = World::new(8);
+        world.hear_job(&job(6, &json!({})));
+        let creation = world.asks(POST_POD);
+        while world.shard.outbox.events.take_report().is_some() {}
+        world.answer(&creation, Err(error));
+        let report = world.shard.outbox.events.take_report();
+        assert_eq!(report.map(|it| it.message).as_deref(), reported);
+    }
+}
+
 #[test]
 fn a_pod_keeps_its_first_index_though_its_annotation_is_edited() {
     let indexed = |version: u64, index: &str, phase: &str| {

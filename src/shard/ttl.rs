@@ -15,7 +15,7 @@ use crate::{
     model::{Exponential, Job, JobId, Now, Time, Timeout},
     ownership::Mode,
     ttl::{Step, concerns},
-    wire::{self, ApiError, Call, ErrorKind, decode_job, paths},
+    wire::{self, ApiError, Call, ErrorKind, ExpectedAnswer, decode_job, paths},
 };
 
 use super::outbox::{Caller, Named, Outbox};
@@ -168,7 +168,13 @@ impl Ttl {
 fn deletion(job: &JobId) -> Named {
     let path = paths::job(&job.key.namespace, &job.key.name);
     let options = wire::foreground_deletion(job.uid);
-    Named::new("delete", "jobs", Call::delete_with(path, options))
+    let deletion = Call::delete_with(path, options);
+    Named::new(
+        "delete",
+        "jobs",
+        deletion,
+        ExpectedAnswer::DeletionOf(job.uid),
+    )
 }
 
 /// The Job as the server has it. Another one under its name has turns of its own.

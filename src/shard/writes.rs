@@ -19,7 +19,9 @@ use crate::{
         CompactIndex, Controller, GangObject, JobId, JobStatus, Now, PodFlags, PodGroup, PodName,
         PodRecord, Slot, Uid,
     },
-    wire::{self, ApiError, Call, ErrorKind, Patch, PodDecoder, PodTemplate, paths},
+    wire::{
+        self, ApiError, Call, ErrorKind, ExpectedAnswer, Patch, PodDecoder, PodTemplate, paths,
+    },
 };
 
 use super::{Shard, correlate::About, gangs::Gangs, outbox::Named, store::ActorKey};
@@ -133,14 +135,15 @@ impl Write {
                 };
                 let group = group.as_ref().map(|group| group.name.as_str());
                 let (name, body) = template.pod(pod.index, pod.failures, pod.suffix, group);
+                let expected = ExpectedAnswer::Named(name.as_str().into());
                 self.step = WriteStep::Creating(name);
                 let call = Call::create(paths::pods(Some(&key.namespace)), body);
-                Named::new("create", "pods", call)
+                Named::new("create", "pods", call, expected)
             }
             Op::Delete(pod) => {
                 let path = paths::pod(&key.namespace, &pod.name);
                 let call = Call::delete_with(path, wire::exact_deletion(pod.uid));
-                Named::new("delete", "pods", call)
+                Named::new("delete", "pods", call, ExpectedAnswer::DeletionOf(pod.uid))
             }
             Op::RemoveFinalizer(pod, version) => {
                 let path = paths::unchecked(paths::pod(&key.namespace, &pod.name));
@@ -148,7 +151,8 @@ impl Write {
                     Some(version) => wire::freeing_patch_of_version(pod.uid, *version, finalizer),
                     None => wire::freeing_patch(pod.uid, finalizer),
                 };
-                Named::new("patch", "pods", Call::patch(path, Patch::Strategic, body))
+                let patch = Call::patch(path, Patch::Strategic, body);
+                Named::new("patch", "pods", patch, ExpectedAnswer::OfUid(pod.uid))
             }
             Op::Gang(object) => gangs?.creation(key, self.job.uid, object),
             Op::Status {
@@ -157,7 +161,12 @@ impl Write {
                 let path = paths::job_status(&key.namespace, &key.name);
                 let body = wire::status_patch(status, self.job.uid, *version);
                 let patch = Call::patch(path, Patch::Merge, body);
-                Named::new("patch", "jobs/status", patch)
+                Named::new(
+                    "patch",
+                    "jobs/status",
+                    patch,
+                    ExpectedAnswer::OfUid(self.job.uid),
+                )
             }
         })
     }
@@ -370,8 +379,9 @@ impl AnsweredWrite<'_> {
         result: CallResult,
     ) -> Next {
         let job = &self.write.job.key;
-        let version = match result {
-            Ok(answer) => wire::ack_of_write(&answer).map(|(_, version, _)| version),
+        let version = match result.map(|answer| wire::ack_of_write(&answer)) {
+            Ok(Some((_, version, _))) => version,
+            Ok(None) => return Next::Over(Outcome::FinalizerNotRemoved(pod.slot)),
             // That it is gone the watch tells. To note here that the finalizer is off would have no version, and
             // older news would put it on again: a machine that starts anew in between would count the Pod twice.
             Err(error) if error.is_of_no_such_object() => {
@@ -477,7 +487,7 @@ impl AnsweredWrite<'_> {
 
     /// Tells of a write that failed, unless it was us who gave up.
     fn report_failure(&mut self, reason: &str, what: &str, error: &ApiError) {
-        if !self.shard.outbox.is_closed() {
+        if !self.shard.outbox.is_closed() && error.kind != ErrorKind::GivenUp {
             let message = format!("Error {what}: {error}");
             self.report(Report::warning(reason, &message));
         }
@@ -508,7 +518,7 @@ fn why_not_created(error: &ApiError) -> CreateError {
     match error.kind {
         ErrorKind::AlreadyExists => CreateError::NameTaken,
         ErrorKind::NamespaceTerminating => CreateError::NamespaceTerminating,
-        ErrorKind::Failed => CreateError::Unknown,
+        ErrorKind::Failed | ErrorKind::GivenUp => CreateError::Unknown,
         ErrorKind::NotFound
         | ErrorKind::Conflict
         | ErrorKind::Expired

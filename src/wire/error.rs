@@ -30,6 +30,9 @@ pub enum ErrorKind {
     Refused,
     /// The server, or something between, failed: nobody knows whether it was done.
     Failed,
+    /// lakh gave it up, as the Lease may be another replica's: it may or may not have been done. No Event
+    /// comes of it.
+    GivenUp,
 }
 
 /// What a patch that names another UID than the object's is said to get wrong.
@@ -229,6 +232,14 @@ impl ApiError {
     pub fn not_sent(message: impl Into<String>) -> Self {
         Self {
             kind: ErrorKind::Refused,
+            ..Self::no_answer(message)
+        }
+    }
+
+    /// It was given up while it may have been under way.
+    pub fn given_up(message: impl Into<String>) -> Self {
+        Self {
+            kind: ErrorKind::GivenUp,
             ..Self::no_answer(message)
         }
     }

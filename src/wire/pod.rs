@@ -138,7 +138,7 @@ pub(super) fn marks(body: &[u8]) -> Option<Marks<'_>> {
 }
 
 /// Reads some metadata of the object in an answer.
-fn metadata<'a, M: ProtobufMessage<'a> + Deserialize<'a>>(body: &'a [u8]) -> Option<M> {
+pub(super) fn metadata<'a, M: ProtobufMessage<'a> + Deserialize<'a>>(body: &'a [u8]) -> Option<M> {
     #[derive(Deserialize)]
     struct RawObject<M> {
         metadata: M,
@@ -163,9 +163,10 @@ pub(super) struct Marks<'a> {
 /// What is looked at of an answer to a write.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
-struct AckMetadata<'a> {
-    uid: Text<'a>,
-    resource_version: Text<'a>,
+pub(super) struct AckMetadata<'a> {
+    pub(super) name: Text<'a>,
+    pub(super) uid: Text<'a>,
+    pub(super) resource_version: Text<'a>,
     deletion_timestamp: Option<RawTimestamp>,
 }
 

@@ -51,6 +51,9 @@ pub enum OddAnswer {
     /// It is not the message that it should be.
     #[error(transparent)]
     Protobuf(#[from] Malformed),
+    /// It is not a list: a list has items, and the version that it shows.
+    #[error("it is no list: metadata.resourceVersion is odd")]
+    List,
     /// It is of an object without a UID or version as an API server makes them.
     #[error("metadata.uid or metadata.resourceVersion is odd")]
     Identity,
@@ -70,23 +73,29 @@ pub struct ListPage<'a> {
 #[derive(Deserialize)]
 struct RawListPage<'a> {
     metadata: ListMeta,
-    /// Null in an empty list of metadata.
-    #[serde(borrow, default)]
+    /// Null in an empty list of metadata. Without it, the body is not a list.
+    #[serde(borrow, deserialize_with = "Option::deserialize")]
     items: Option<Vec<&'a RawValue>>,
 }
 
 /// Reads a page of a list, in JSON or protobuf.
 pub fn decode_list_page(body: &[u8]) -> Result<ListPage<'_>, OddAnswer> {
-    if protobuf::is_object(body) {
-        return Ok(list_page(protobuf::object(body)?)?);
+    let page = match protobuf::is_object(body) {
+        true => list_page(protobuf::object(body)?)?,
+        false => {
+            let RawListPage { metadata, items } = json::read(body)?;
+            let items = items.into_iter().flatten();
+            ListPage {
+                resource_version: metadata.resource_version.unwrap_or_default(),
+                continue_token: metadata.continue_.unwrap_or_default(),
+                items: items.map(|item| Object::Json(item.get())).collect(),
+            }
+        }
+    };
+    match page.resource_version.parse::<u64>() {
+        Ok(_) => Ok(page),
+        Err(_) => Err(OddAnswer::List),
     }
-    let RawListPage { metadata, items } = json::read(body)?;
-    let items = items.into_iter().flatten();
-    Ok(ListPage {
-        resource_version: metadata.resource_version.unwrap_or_default(),
-        continue_token: metadata.continue_.unwrap_or_default(),
-        items: items.map(|item| Object::Json(item.get())).collect(),
-    })
 }
 
 /// All lists are alike: their metadata, then their items.
@@ -216,11 +225,19 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_list_may_have_no_list_of_items() {
-        for items in ["", r#","items":null"#, r#","items":[]"#] {
+    fn what_has_no_items_is_no_list() {
+        for items in [r#","items":null"#, r#","items":[]"#] {
             let body = format!(r#"{{"metadata":{{"resourceVersion":"5"}}{items}}}"#);
             let page = decode_list_page(body.as_bytes()).expect("a good page");
             assert_eq!((page.items.len(), page.resource_version.as_str()), (0, "5"));
+        }
+        for body in [
+            "",
+            "{}",
+            r#"{"metadata":{"resourceVersion":"5"}}"#,
+            r#"{"metadata":{},"items":[]}"#,
+        ] {
+            assert!(decode_list_page(body.as_bytes()).is_err(), "{body}");
         }
     }
 

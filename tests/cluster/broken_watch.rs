@@ -13,7 +13,7 @@ use serde_json::json;
 
 use crate::support::{
     self, check_pods_of_complete_job, create, indexed_job, is, job_when, pods,
-    proxy::{Fate, Proxy},
+    proxy::{Fate, Proxy, answer},
 };
 
 /// Runs the main job over a line that is cut every now and then; how often Pods were listed.
@@ -182,6 +182,27 @@ async fn creations_that_are_sent_twice_make_no_second_pods() {
 #[tokio::test(flavor = "multi_thread")]
 async fn patches_whose_answers_are_lost_count_no_pod_twice() {
     run_with_odd_requests("PATCH ", || Fate::AnswerLost, 40).await;
+}
+
+/// As a gateway or a captive portal does.
+fn empty() -> Fate {
+    Fate::Answered(answer(200, "", ""))
+}
+
+fn login_page() -> Fate {
+    Fate::Answered(answer(200, "", "<!DOCTYPE html><title>Sign in</title>"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn patches_answered_with_success_by_something_else_leave_no_finalizer() {
+    run_with_odd_requests("PATCH ", empty, 40).await;
+    run_with_odd_requests("PATCH ", login_page, 40).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn creations_answered_with_success_by_something_else_are_made_up_for() {
+    run_with_odd_requests(CREATION, empty, 40).await;
+    run_with_odd_requests(CREATION, login_page, 40).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

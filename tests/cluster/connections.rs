@@ -8,7 +8,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lakh::cluster::{Client, connect};
+use lakh::{
+    cluster::{Client, connect},
+    wire::{Call, ErrorKind},
+};
 use parking_lot::Mutex;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -297,4 +300,96 @@ async fn a_socks5_proxy_connects_by_name_with_its_password() {
     let server_port: u16 = server_port.parse().expect("a number");
     assert!(connect.starts_with(&[5, 1, 0]), "{connect:?}");
     assert!(connect.ends_with(&server_port.to_be_bytes()), "{connect:?}");
+}
+
+/// A server that answers each connection with these bytes, and closes it.
+async fn answering(answer: &'static str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let address = listener.local_addr().expect("it has an address");
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let _ = stream.read(&mut [0; 4096]).await;
+            let _ = stream.write_all(answer.as_bytes()).await;
+        }
+    });
+    address.to_string()
+}
+
+/// The first table of docs/when-calls-fail.md.
+#[tokio::test]
+async fn answers_are_taken_for_what_the_page_says() {
+    let status = "{\"kind\":\"Status\",\"reason\":\"TooManyRequests\"}";
+    let webhooks: &'static str = Box::leak(
+        format!(
+            "HTTP/1.1 429 -\r\nContent-Length: {}\r\n\r\n{status}",
+            status.len()
+        )
+        .into_boxed_str(),
+    );
+    for (answer, code, kind) in [
+        (
+            "HTTP/1.1 403 -\r\nContent-Length: 0\r\n\r\n",
+            403,
+            ErrorKind::Refused,
+        ),
+        (
+            "HTTP/1.1 429 -\r\nRetry-After: 7\r\nContent-Length: 0\r\n\r\n",
+            429,
+            ErrorKind::Busy,
+        ),
+        (webhooks, 429, ErrorKind::TooManyRequests),
+        (
+            "HTTP/1.1 302 -\r\nLocation: /login\r\nContent-Length: 0\r\n\r\n",
+            302,
+            ErrorKind::Refused,
+        ),
+        (
+            "HTTP/1.1 503 -\r\nContent-Length: 0\r\n\r\n",
+            503,
+            ErrorKind::Failed,
+        ),
+        ("", 0, ErrorKind::Failed),
+        ("HTTP/1.1 200 -\r\nContent-Len", 0, ErrorKind::Failed),
+        (
+            "HTTP/1.1 200 -\r\nContent-Length: 99\r\n\r\n{\"met",
+            0,
+            ErrorKind::Failed,
+        ),
+        (
+            "HTTP/1.1 200 -\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{\"met",
+            0,
+            ErrorKind::Failed,
+        ),
+        ("SSH-2.0-OpenSSH_9.9\r\n", 0, ErrorKind::Failed),
+    ] {
+        let client = client(&answering(answer).await, "").await;
+        let error = client.get("/api/v1/pods/p").await.expect_err(answer);
+        assert_eq!((error.code, error.kind), (code, kind), "{answer}");
+        let seconds = (code == 429 && kind == ErrorKind::Busy).then_some(Duration::from_secs(7));
+        assert_eq!(error.retry_after, seconds, "{answer}");
+    }
+    let gone = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let address = gone.local_addr().expect("it has an address").to_string();
+    drop(gone);
+    let client = client(&address, "").await;
+    let error = client.get("/api/v1/pods/p").await.expect_err("refused");
+    assert_eq!((error.code, error.kind), (0, ErrorKind::Failed));
+}
+
+/// As behind a proxy that sends no head before the first byte of the body: a bookmark, after a minute and a quarter.
+#[tokio::test(start_paused = true)]
+async fn the_head_of_a_watch_may_come_with_its_first_bookmark() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let address = listener.local_addr().expect("it has an address");
+    tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.expect("a connection");
+        let _ = stream.read(&mut [0; 4096]).await;
+        tokio::time::sleep(Duration::from_secs(75)).await;
+        let answer = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n{}\n\r\n";
+        stream.write_all(answer).await.expect("somebody listens");
+        std::future::pending::<()>().await;
+    });
+    let client = client(&address.to_string(), "").await;
+    let watch = client.open(&Call::get("/api/v1/pods?watch=true")).await;
+    assert!(watch.is_ok());
 }

@@ -67,5 +67,6 @@ mod top;
 mod ttl;
 mod ui;
 mod ui_tokens;
+mod unready;
 mod verdicts;
 mod walls;

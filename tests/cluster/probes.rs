@@ -6,6 +6,10 @@ use std::{
     net::{SocketAddr, TcpListener, TcpStream},
     path::Path,
     process::Command,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     thread,
     time::{Duration, Instant},
 };
@@ -132,6 +136,46 @@ async fn connections_that_say_nothing_starve_nobody() {
             }
         }
     });
+    cluster.shutdown().await;
+}
+
+/// Probes are answered all the time, and all Pods are counted and let go.
+#[tokio::test(flavor = "multi_thread")]
+async fn few_descriptors_stop_neither_probes_nor_writes() {
+    let cluster = support::cluster(Duration::from_millis(50)).await;
+    let (_folder, kubeconfig) = support::kubeconfig(&cluster);
+    let client = support::client(&cluster).await;
+    let address = free_address();
+    let running = start("ulimit -n 64;", &kubeconfig, address);
+    tokio::task::block_in_place(|| ask_until(address, "/readyz", is_ok));
+    let is_over = Arc::new(AtomicBool::new(false));
+    let prober = thread::spawn({
+        let is_over = Arc::clone(&is_over);
+        move || {
+            let mut answered = 0;
+            while !is_over.load(Ordering::SeqCst) {
+                let answer = ask(address, "/livez").unwrap_or_default();
+                assert!(is_ok(&answer), "{answer}");
+                answered += 1;
+                thread::sleep(Duration::from_millis(20));
+            }
+            answered
+        }
+    });
+    support::create(&client, &support::indexed_job("wide", 600, 200)).await;
+    support::job_when(&client, "wide", |job| support::is(job, "Complete")).await;
+    loop {
+        let pods = support::pods(&client).await;
+        if !pods.iter().any(support::is_held) {
+            support::check_pods_of_complete_job(&pods, 600);
+            break;
+        }
+    }
+    let open = std::fs::read_dir(format!("/proc/{}/fd", running.0.id())).expect("it runs");
+    assert!(open.count() < 64);
+    is_over.store(true, Ordering::SeqCst);
+    let answered = prober.join().expect("each probe was answered");
+    assert!(answered > 0);
     cluster.shutdown().await;
 }
 

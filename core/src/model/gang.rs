@@ -58,6 +58,16 @@ pub enum GangObject {
     PodGroup(NewPodGroup),
 }
 
+impl GangObject {
+    /// Its name.
+    pub fn name(&self) -> &CompactString {
+        match self {
+            Self::Workload(workload) => &workload.name,
+            Self::PodGroup(group) => &group.name,
+        }
+    }
+}
+
 /// A Workload to be made, with one template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewWorkload {

@@ -133,7 +133,7 @@ impl Asker {
             let answer = self.patiently(self.client.send(call)).await;
             match &answer {
                 Err(error) if error.kind == ErrorKind::Busy && tries < TRIES => {
-                    tokio::time::sleep(error.retry_after.unwrap_or(BUSY_WAIT)).await;
+                    tokio::time::sleep(BUSY_WAIT.max(error.retry_after.unwrap_or_default())).await;
                     tries += 1;
                 }
                 Ok(_) | Err(_) => return answer,

@@ -300,7 +300,7 @@ fn a_pod_that_vanished_among_many_is_not_deleted() {
         for write in turn.writes {
             match write {
                 Op::RemoveFinalizer(pod, _) => {
-                    store.pod_written(key, (pod.slot, pod.uid), Some(7), |pod| {
+                    store.pod_written(key, (pod.slot, pod.uid), 7, |pod| {
                         pod.flags.set(PodFlags::FINALIZER, false);
                     });
                     outcomes.push(Outcome::FinalizerRemoved(pod.slot));

@@ -8,18 +8,22 @@ use crate::{
     metrics::Metrics,
     model::{ChildJob, CronJobStatus, JobKey, Now, Time, Uid},
     shard::outbox::Named,
-    wire::{self, ApiError, Call, DecodedCronJob, ErrorKind, Patch, decode_job, paths},
+    wire::{
+        self, ApiError, Call, DecodedCronJob, ErrorKind, ExpectedAnswer, Patch, decode_job, paths,
+    },
 };
 
 pub(super) fn get_cron_job(key: &JobKey) -> Named {
     let path = paths::cron_job(&key.namespace, &key.name);
-    Named::new("get", "cronjobs", Call::get(path))
+    let expected = ExpectedAnswer::Named(key.name.clone());
+    Named::new("get", "cronjobs", Call::get(path), expected)
 }
 
 pub(super) fn delete_job(key: &JobKey, uid: Uid, name: &str) -> Named {
     let path = paths::job(&key.namespace, name);
     let options = wire::background_deletion(uid);
-    Named::new("delete", "jobs", Call::delete_with(path, options))
+    let deletion = Call::delete_with(path, options);
+    Named::new("delete", "jobs", deletion, ExpectedAnswer::DeletionOf(uid))
 }
 
 pub(super) fn create_job(
@@ -29,14 +33,25 @@ pub(super) fn create_job(
 ) -> Result<Named, serde_json::Error> {
     let body = wire::job_of_cron_job(decoded, &job.name, &job.timestamp)?;
     let path = paths::jobs(Some(&key.namespace));
-    Ok(Named::new("create", "jobs", Call::create(path, body)))
+    let expected = ExpectedAnswer::Named(job.name.clone());
+    Ok(Named::new(
+        "create",
+        "jobs",
+        Call::create(path, body),
+        expected,
+    ))
 }
 
 pub(super) fn write_status((key, uid): (&JobKey, Uid), status: &CronJobStatus, on: u64) -> Named {
     let path = paths::cron_job_status(&key.namespace, &key.name);
     let body = wire::cron_job_status_patch(key, uid, on, status);
     let patch = Call::patch(path, Patch::Merge, body);
-    Named::new("patch", "cronjobs/status", patch)
+    Named::new(
+        "patch",
+        "cronjobs/status",
+        patch,
+        ExpectedAnswer::OfUid(uid),
+    )
 }
 
 /// What came of a look at an object.
@@ -76,8 +91,7 @@ pub(super) fn created(
                     resource_version,
                 }
             }
-            // It is there, nobody knows as whom: the next look finds its name taken.
-            None => CallAnswer::NotCreated(NotCreated::NameTaken),
+            None => CallAnswer::NotCreated(NotCreated::Other("odd answer".to_owned())),
         },
         Err(error) => CallAnswer::NotCreated(match error.kind {
             ErrorKind::AlreadyExists => NotCreated::NameTaken,

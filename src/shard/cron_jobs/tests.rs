@@ -21,6 +21,8 @@ const NOW: Now = Now::at(Time::from_secs(1_780_300_000));
 struct Part {
     cron_jobs: CronJobs,
     outbox: Outbox,
+    /// The name of the object that the last call is about.
+    named: String,
 }
 
 /// In which so many turns are under way at once.
@@ -38,6 +40,7 @@ fn part_with(concurrent: usize) -> Part {
     Part {
         cron_jobs,
         outbox: Outbox::new(8, backoff.base, &limiter, recorder, metrics),
+        named: String::new(),
     }
 }
 
@@ -140,6 +143,10 @@ impl Part {
             let request = self.outbox.poll_request(now, &mut |_| None, unsent)?;
             let (method, path) = (request.call.method, request.call.path);
             if !path.contains("/events") {
+                let sent: Value = serde_json::from_slice(&request.call.body).unwrap_or_default();
+                let last = path.trim_end_matches("/status").rsplit('/').next();
+                let name = sent["metadata"]["name"].as_str().or(last);
+                self.named = name.unwrap_or_default().to_owned();
                 return Some((request.id, format!("{method} {path}")));
             }
         }
@@ -149,7 +156,8 @@ impl Part {
     fn answers(&mut self, expected: &str, number: u32, version: u64) {
         let (id, call) = self.sent().expect("a call");
         assert_eq!(call, expected);
-        let metadata = json!({"uid": uid(number), "resourceVersion": version.to_string()});
+        let version = version.to_string();
+        let metadata = json!({"name": self.named, "uid": uid(number), "resourceVersion": version});
         let body = Bytes::from(json!({"metadata": metadata}).to_string());
         self.answer_in(id, Ok(body), NOW);
     }

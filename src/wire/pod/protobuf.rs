@@ -79,6 +79,7 @@ impl<'a> ProtobufMessage<'a> for RawPodMetadata<'a> {
 impl<'a> ProtobufMessage<'a> for AckMetadata<'a> {
     fn set(&mut self, number: u64, value: Value<'a>) -> Result<(), Malformed> {
         match number {
+            1 => self.name = text(value)?,
             5 => self.uid = text(value)?,
             6 => self.resource_version = text(value)?,
             9 => self.deletion_timestamp = Some(timestamp(value)?),
