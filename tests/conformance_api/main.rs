@@ -12,6 +12,7 @@
 mod arm;
 mod body;
 mod case;
+mod generated;
 mod normal;
 mod render;
 mod run;

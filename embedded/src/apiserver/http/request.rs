@@ -93,6 +93,8 @@ pub(crate) struct Target {
     pub(crate) name: String,
     pub(crate) subresource: Option<&'static Subresource>,
     pub(crate) query: Query,
+    /// Whether Events are sent and answered in the form of `events.k8s.io/v1`.
+    pub(crate) as_events_v1: bool,
     pub(crate) form: Form,
     pub(crate) options: WriteOptions,
     /// What writes, if its options do not say who.

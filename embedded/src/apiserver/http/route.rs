@@ -16,7 +16,7 @@ use super::{
     resource_version,
 };
 use crate::apiserver::{
-    object::{ApiError, KINDS, Kind, Result, Tree},
+    object::{ApiError, EVENTS_V1, Kind, Result, Tree, events_v1, served_rows},
     print::Form,
 };
 
@@ -97,7 +97,7 @@ fn review(request: Request<'_>, group: &str, segments: &[&str]) -> Result<ApiCal
 
 /// The object or collection that a path names, with nothing said of its form.
 fn locate(request: Request<'_>, group: &str, version: &str, segments: &[&str]) -> Result<Target> {
-    if !KINDS.iter().any(|row| row.group == group) {
+    if !served_rows().any(|row| row.group == group) {
         return Err(ApiError::no_path());
     }
     let is_namespace_itself =
@@ -116,7 +116,12 @@ fn locate(request: Request<'_>, group: &str, version: &str, segments: &[&str]) -
         [plural, name, subresource] => (*plural, *name, *subresource),
         _ => return Err(ApiError::no_resource()),
     };
-    let kind = Kind::find(group, version, plural).ok_or_else(ApiError::no_resource)?;
+    let as_events_v1 =
+        (group, version, plural) == (EVENTS_V1.group, EVENTS_V1.version, EVENTS_V1.plural);
+    let kind = match as_events_v1 {
+        true => Kind::Event,
+        false => Kind::find(group, version, plural).ok_or_else(ApiError::no_resource)?,
+    };
     let info = kind.info();
     if info.namespaced == namespace.is_empty() && !(name.is_empty() && namespace.is_empty()) {
         return Err(ApiError::no_resource());
@@ -130,7 +135,11 @@ fn locate(request: Request<'_>, group: &str, version: &str, segments: &[&str]) -
         namespace: namespace.to_owned(),
         name: name.to_owned(),
         subresource,
-        query: Query::parse(request.query),
+        query: match as_events_v1 {
+            true => Query::parse(&events_v1::query_to_core(request.query)),
+            false => Query::parse(request.query),
+        },
+        as_events_v1,
         form: Form::Plain,
         options: WriteOptions::default(),
         agent: agent(request.user_agent),
@@ -235,6 +244,9 @@ fn read_options(request: Request<'_>, target: &mut Target, legacy_watch: bool) -
     let accepted = negotiation::negotiate(request.accept)?;
     let include = target.query.text("includeObject");
     target.form = negotiation::form(accepted, include, list, watch, &type_name)?;
+    if target.as_events_v1 && target.form == Form::Plain {
+        target.form = Form::EventsV1;
+    }
     target.options = match request.method {
         "POST" => options::write(&target.query, "CreateOptions")?,
         "PUT" => options::write(&target.query, "UpdateOptions")?,

@@ -37,7 +37,7 @@ pub(crate) fn restore(tree: &mut Tree, old: &Tree) -> FieldErrors {
         }
     });
     let metadata = tree::metadata_mut(tree);
-    for field in SERVER_OWNED.iter().chain(&["namespace", "generateName"]) {
+    for field in SERVER_OWNED.iter().chain(&["namespace"]) {
         tree::restore(metadata, tree::metadata(old), field);
     }
     errors
@@ -67,16 +67,30 @@ pub(crate) fn check_update(kind: Kind, object: &CheckedField<'_, '_>) {
     if metadata.at("deletionTimestamp").old().is_set() {
         check_new_finalizers(&metadata.at("finalizers"));
     }
-    if ["labels", "annotations", "finalizers", "ownerReferences"]
+    if has_changed(&metadata) {
+        // Several layers of a real server look at the metadata of an update, and each reports what it finds.
+        for _ in 0..2 {
+            check_but_finalizers(&metadata, None);
+        }
+        check_common(&metadata, None);
+    }
+    if matches!(kind, Kind::Pod | Kind::Secret | Kind::ConfigMap) {
+        check_again(object);
+    }
+}
+
+/// Checks the metadata of a changed object once more, as the rules of some kinds do.
+pub(crate) fn check_again(object: &CheckedField<'_, '_>) {
+    let metadata = object.at("metadata");
+    if has_changed(&metadata) {
+        check_common(&metadata, None);
+    }
+}
+
+fn has_changed(metadata: &CheckedField<'_, '_>) -> bool {
+    ["labels", "annotations", "finalizers", "ownerReferences"]
         .into_iter()
         .any(|field| metadata.at(field).has_changed())
-    {
-        // A Job's update looks at the metadata four times.
-        let times = if kind == Kind::Job { 4 } else { 1 };
-        for _ in 0..times {
-            check_common(&metadata, None);
-        }
-    }
 }
 
 fn check_new_finalizers(finalizers: &CheckedField<'_, '_>) {
@@ -99,10 +113,14 @@ fn check_new_finalizers(finalizers: &CheckedField<'_, '_>) {
 
 /// Checks what all objects have; labels like `job-name` with a Job's own name are left out.
 fn check_common(metadata: &CheckedField<'_, '_>, own_name: Option<&str>) {
+    check_but_finalizers(metadata, own_name);
+    check_finalizers(&metadata.at("finalizers"));
+}
+
+fn check_but_finalizers(metadata: &CheckedField<'_, '_>, own_name: Option<&str>) {
     check_labels(&metadata.at("labels"), own_name);
     check_annotations(&metadata.at("annotations"));
     check_owners(&metadata.at("ownerReferences"));
-    check_finalizers(&metadata.at("finalizers"));
 }
 
 /// Checks a map of labels, but for those like `job-name` with a Job's own name.

@@ -27,6 +27,7 @@ pub(crate) fn default(kind: Kind, tree: &mut Tree) {
         Kind::CronJob => job::default_cron_job(tree),
         Kind::Secret => config::default_secret(tree),
         Kind::ConfigMap => config::drop_empty(tree),
+        Kind::ResourceQuota => _ = tree::section_mut(tree, "spec"),
         Kind::Service => defaults::fill(tree::section_mut(tree, "spec"), "serviceSpec"),
         _ => {}
     }
@@ -107,6 +108,9 @@ pub(crate) fn prepare_update(kind: Kind, part: Part, tree: &mut Tree, old: &Tree
             // A Pod's patch may come without the spec, which then keeps its defaults.
             if kind != Kind::Pod || tree.get("spec") != old.get("spec") {
                 default(kind, tree);
+            }
+            if kind == Kind::Pod && tree.get("spec") != old.get("spec") {
+                pod::default_tolerations(tree::section_mut(tree, "spec"));
             }
             if kind == Kind::Namespace {
                 tree::restore(tree, old, "spec");

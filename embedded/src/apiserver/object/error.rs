@@ -31,6 +31,7 @@ struct Failure {
     details: Option<Value>,
     continue_token: String,
     headers: Vec<(&'static str, String)>,
+    warnings: Vec<String>,
     plain_text: bool,
 }
 
@@ -238,9 +239,17 @@ impl ApiError {
         self.0.plain_text.then_some(&*self.0.message)
     }
 
-    /// The response headers that go with it.
-    pub(crate) fn into_headers(self) -> Vec<(&'static str, String)> {
-        self.0.headers
+    /// Adds the warnings that were found before, unless it has some already.
+    pub(crate) fn with_warnings(mut self, warnings: Vec<String>) -> Self {
+        if self.0.warnings.is_empty() {
+            self.0.warnings = warnings;
+        }
+        self
+    }
+
+    /// The response headers that go with it, and the warnings.
+    pub(crate) fn into_headers(self) -> (Vec<(&'static str, String)>, Vec<String>) {
+        (self.0.headers, self.0.warnings)
     }
 }
 

@@ -250,9 +250,19 @@ kinds! {
     MutatingWebhookConfiguration: admission::MutatingWebhookConfiguration, cluster_scoped(), counts_generations();
 }
 
+/// `events.k8s.io/v1` Event: another form of [`Kind::Event`].
+pub(crate) static EVENTS_V1: KindInfo =
+    row::<k8s_openapi::api::events::v1::Event>(Kind::Event).short_names(&["ev"]);
+
+/// The rows of all kinds that are served, those that are another form of a stored kind included.
+pub(crate) fn served_rows() -> impl Iterator<Item = &'static KindInfo> {
+    KINDS.iter().chain([&EVENTS_V1])
+}
+
 /// Groups in the order of discovery, the core group left out, each with its one version.
-pub(crate) const GROUPS: [(&str, &str); 10] = [
+pub(crate) const GROUPS: [(&str, &str); 11] = [
     ("apps", "v1"),
+    ("events.k8s.io", "v1"),
     ("batch", "v1"),
     ("networking.k8s.io", "v1"),
     ("policy", "v1"),

@@ -6,6 +6,7 @@
 //! Read first: `kind` (which kinds there are), `tree` (objects in work), `stored` (objects at rest).
 
 mod error;
+pub(crate) mod events_v1;
 mod field;
 mod field_errors;
 mod kind;
@@ -23,7 +24,7 @@ mod view;
 pub(crate) use error::{ApiError, Result, STALE, object_details};
 pub(crate) use field::{CheckedField, check, check_change};
 pub(crate) use field_errors::FieldErrors;
-pub(crate) use kind::{GROUPS, VERBS, qualify};
+pub(crate) use kind::{EVENTS_V1, GROUPS, VERBS, qualify, served_rows};
 pub use kind::{KINDS, Kind, KindInfo, Subresource};
 pub(crate) use place::Place;
 pub(crate) use quantity::{NOT_A_QUANTITY, Quantity};

@@ -13,7 +13,7 @@ const SUFFIX_LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 pub(crate) fn dns_label_problems(text: &str) -> Vec<String> {
     let mut problems = Vec::new();
     if text.len() > 63 {
-        problems.push("must be no more than 63 bytes".into());
+        problems.push("must be no more than 63 characters".into());
     }
     if is_dns_label(text) {
         return problems;
@@ -35,7 +35,7 @@ pub(crate) fn dns_label_problems(text: &str) -> Vec<String> {
 pub(crate) fn dns_subdomain_problems(text: &str) -> Vec<String> {
     let mut problems = Vec::new();
     if text.len() > 253 {
-        problems.push("must be no more than 253 bytes".into());
+        problems.push("must be no more than 253 characters".into());
     }
     if !text.split('.').all(is_dns_label) {
         problems.push(
@@ -54,7 +54,7 @@ pub(crate) fn dns_subdomain_problems(text: &str) -> Vec<String> {
 pub(crate) fn config_key_problems(text: &str) -> Vec<String> {
     let mut problems = Vec::new();
     if text.len() > 253 {
-        problems.push("must be no more than 253 bytes".to_owned());
+        problems.push("must be no more than 253 characters".to_owned());
     }
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
     if text.is_empty() || !text.bytes().all(fits) {
@@ -82,13 +82,17 @@ pub(crate) fn qualified_name_problems(text: &str) -> Vec<String> {
                 problems.push("prefix part must be non-empty".into());
             } else {
                 let wrong = dns_subdomain_problems(prefix);
-                problems.extend(wrong.iter().map(|problem| format!("prefix part {problem}")));
+                // The length of a prefix counts in bytes.
+                let wrong = wrong
+                    .iter()
+                    .map(|problem| problem.replace("253 characters", "253 bytes"));
+                problems.extend(wrong.map(|problem| format!("prefix part {problem}")));
             }
             name
         }
         Some(_) => {
             return vec![format!(
-                "a qualified name {NAME_FORM} with an optional DNS subdomain prefix and '/' \
+                "a valid label key {NAME_FORM} with an optional DNS subdomain prefix and '/' \
                  (e.g. 'example.com/MyName')"
             )];
         }
@@ -101,6 +105,33 @@ pub(crate) fn qualified_name_problems(text: &str) -> Vec<String> {
     if !is_name(name) {
         problems.push(format!("name part {NAME_FORM}"));
     }
+    problems
+}
+
+/// What is wrong with the name of a port.
+#[doc(alias = "IsValidPortName")]
+pub(crate) fn port_name_problems(text: &str) -> Vec<String> {
+    let mut problems = Vec::new();
+    let mut problem = |is_wrong: bool, why: &str| {
+        if is_wrong {
+            problems.push(why.to_owned());
+        }
+    };
+    let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    problem(text.len() > 15, "must be no more than 15 characters");
+    problem(
+        text.is_empty() || !text.bytes().all(fits),
+        "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)",
+    );
+    problem(
+        !text.bytes().any(|byte| byte.is_ascii_lowercase()),
+        "must contain at least one letter (a-z)",
+    );
+    problem(text.contains("--"), "must not contain consecutive hyphens");
+    problem(
+        text.starts_with('-') || text.ends_with('-'),
+        "must not begin or end with a hyphen",
+    );
     problems
 }
 

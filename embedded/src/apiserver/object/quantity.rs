@@ -59,6 +59,13 @@ impl Quantity {
         }
     }
 
+    /// Brings a quantity into its canonical text.
+    pub(crate) fn normalize(value: &mut Value) {
+        if let Some(quantity) = Self::of_json(value) {
+            *value = quantity.canonical().into();
+        }
+    }
+
     /// Brings a quantity into the form in which a resource list is stored: its canonical text, rounded up to milli units.
     pub(crate) fn store(value: &mut Value) {
         if let Some(quantity) = Self::of_json(value) {

@@ -9,7 +9,7 @@ use k8s_openapi::schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
 use super::{
-    kind::{KINDS, KindInfo},
+    kind::{KindInfo, served_rows},
     sections::sections,
 };
 
@@ -30,7 +30,7 @@ const INT_OR_STRING: &str = "io.k8s.apimachinery.pkg.util.intstr.IntOrString";
 
 /// The schemas of a group's kinds, and of all types in them, by name.
 pub(crate) fn of_group(group: &str) -> Map<String, Value> {
-    let rows = || KINDS.iter().filter(|row| row.group == group);
+    let rows = || served_rows().filter(|row| row.group == group);
     let mut schemas = definitions(rows());
     for schema in schemas.values_mut() {
         wrap_references(schema);
@@ -187,7 +187,7 @@ mod tests {
         let groups = GROUPS.iter().map(|(group, _)| *group);
         for group in groups.chain([""]) {
             let schemas = of_group(group);
-            for row in KINDS.iter().filter(|row| row.group == group) {
+            for row in served_rows().filter(|row| row.group == group) {
                 let schema = &schemas[&name(row)];
                 assert!(schema["description"].is_string(), "{}", row.name);
                 assert_eq!(

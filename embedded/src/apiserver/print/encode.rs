@@ -10,7 +10,7 @@ use super::{
     table,
 };
 use crate::{
-    apiserver::object::{ApiError, Kind, Stored},
+    apiserver::object::{ApiError, Kind, Stored, Tree, events_v1},
     model::Time,
 };
 
@@ -46,7 +46,7 @@ pub(crate) fn list_head(kind: Kind, form: Form, list: &ListMeta) -> Vec<u8> {
     }
     let head = match form {
         Form::Table(_) => table_head(&metadata, table::columns(kind)),
-        Form::Plain | Form::Metadata => {
+        Form::Plain | Form::Metadata | Form::EventsV1 => {
             let (name, api_version) = type_meta(kind, form);
             format!(
                 "{{\"kind\":\"{name}List\",\"apiVersion\":\"{api_version}\",\
@@ -61,6 +61,7 @@ pub(crate) fn list_head(kind: Kind, form: Form, list: &ListMeta) -> Vec<u8> {
 fn type_meta(kind: Kind, form: Form) -> (&'static str, &'static str) {
     match form {
         Form::Plain => (kind.info().name, kind.info().api_version),
+        Form::EventsV1 => (kind.info().name, events_v1::API_VERSION),
         Form::Metadata => ("PartialObjectMetadata", "meta.k8s.io/v1"),
         Form::Table(_) => ("Table", "meta.k8s.io/v1"),
     }
@@ -72,6 +73,12 @@ pub(crate) fn list_item(out: &mut Vec<u8>, object: &Stored, form: Form, now: Tim
         Form::Plain => {
             out.push(b'{');
             out.extend_from_slice(object.list_item());
+        }
+        Form::EventsV1 => {
+            let mut event = event_v1(object);
+            event.remove("kind");
+            event.remove("apiVersion");
+            push(out, &Value::Object(event));
         }
         Form::Metadata => metadata_object(out, object),
         Form::Table(include) => row(out, object, include, now),
@@ -88,6 +95,7 @@ pub(crate) fn single(
 ) {
     match form {
         Form::Plain => out.extend_from_slice(object.bytes()),
+        Form::EventsV1 => push(out, &Value::Object(event_v1(object))),
         Form::Metadata => metadata_object(out, object),
         Form::Table(include) => {
             let columns = match std::mem::replace(head, TableHead::Sent) {
@@ -158,14 +166,25 @@ fn zero_fields(kind: Kind, form: Form, object: &mut Value) {
             object["spec"] = json!({"template": {"metadata": {}, "spec": {"containers": null}}});
             object["status"] = json!({});
         }
+        (Form::EventsV1, _) => object["eventTime"] = Value::Null,
         (Form::Plain, Kind::Event) => object["involvedObject"] = json!({}),
         _ => {}
     }
 }
 
 fn push_line(out: &mut Vec<u8>, value: &Value) {
-    serde_json::to_writer(&mut *out, value).expect("writing to memory does not fail");
+    push(out, value);
     out.push(b'\n');
+}
+
+fn push(out: &mut Vec<u8>, value: &Value) {
+    serde_json::to_writer(out, value).expect("writing to memory does not fail");
+}
+
+fn event_v1(object: &Stored) -> Tree {
+    let mut event = object.tree();
+    events_v1::from_core(&mut event);
+    event
 }
 
 fn metadata_object(out: &mut Vec<u8>, object: &Stored) {

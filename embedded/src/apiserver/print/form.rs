@@ -7,6 +7,8 @@
 pub enum Form {
     /// As stored.
     Plain,
+    /// An Event as `events.k8s.io/v1` has it.
+    EventsV1,
     /// `PartialObjectMetadata`.
     Metadata,
     /// A table with the columns of `kubectl get`.

@@ -90,7 +90,7 @@ impl Response {
     pub(crate) fn object(status: u16, object: Arc<Stored>, form: Form, now: Time) -> Self {
         let body = match form {
             Form::Plain => Body::Object(object),
-            Form::Table(_) | Form::Metadata => {
+            Form::Table(_) | Form::Metadata | Form::EventsV1 => {
                 let mut out = Vec::new();
                 encode::single(&mut out, &object, form, &mut TableHead::Due, now);
                 Body::Bytes(out)
@@ -124,26 +124,9 @@ impl Response {
         }
     }
 
-    /// Adds `Warning` headers, each text once. Where all of them are too long, each is cut, and those that still do not
-    /// fit are left out.
-    #[doc(alias = "AddWarning")]
-    pub(crate) fn with_warnings(mut self, mut warnings: Vec<String>) -> Self {
-        let mut seen = HashSet::new();
-        warnings.retain(|text| seen.insert(text.clone()));
-        let length: usize = warnings.iter().map(|text| text.chars().count()).sum();
-        if length > MAX_WARNINGS {
-            let mut written = 0;
-            warnings.retain_mut(|text| {
-                if let Some((end, _)) = text.char_indices().nth(MAX_WARNING) {
-                    text.truncate(end);
-                }
-                let fits = written < MAX_WARNINGS;
-                written += text.chars().count();
-                fits
-            });
-        }
-        let header = |text: String| ("Warning", format!("299 - \"{}\"", escape(&text)));
-        self.headers.extend(warnings.into_iter().map(header));
+    /// Adds `Warning` headers.
+    pub(crate) fn with_warnings(mut self, warnings: Vec<String>) -> Self {
+        self.headers.extend(warning_headers(warnings));
         self
     }
 
@@ -193,9 +176,32 @@ impl From<ApiError> for Response {
             Some("") => Self::bytes(code, "", Vec::new()),
             Some(text) => Self::bytes(code, TEXT, text.as_bytes().to_vec()),
         };
-        response.headers = error.into_headers();
-        response
+        let (headers, warnings) = error.into_headers();
+        response.headers = headers;
+        response.with_warnings(warnings)
     }
+}
+
+/// The `Warning` headers of these texts, each text once. Where all of them are too long, each is cut, and those that still
+/// do not fit are left out.
+#[doc(alias = "AddWarning")]
+fn warning_headers(mut warnings: Vec<String>) -> Vec<(&'static str, String)> {
+    let mut seen = HashSet::new();
+    warnings.retain(|text| seen.insert(text.clone()));
+    let length: usize = warnings.iter().map(|text| text.chars().count()).sum();
+    if length > MAX_WARNINGS {
+        let mut written = 0;
+        warnings.retain_mut(|text| {
+            if let Some((end, _)) = text.char_indices().nth(MAX_WARNING) {
+                text.truncate(end);
+            }
+            let fits = written < MAX_WARNINGS;
+            written += text.chars().count();
+            fits
+        });
+    }
+    let header = |text: String| ("Warning", format!("299 - \"{}\"", escape(&text)));
+    warnings.into_iter().map(header).collect()
 }
 
 fn escape(text: &str) -> String {

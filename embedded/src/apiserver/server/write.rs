@@ -31,6 +31,18 @@ impl ApiServer {
     /// Creates an object whose fields have these owners; without, who creates it owns them.
     pub(crate) fn create(
         &mut self,
+        target: Target,
+        tree: Tree,
+        managed: Option<Value>,
+        now: Time,
+    ) -> Result<Response> {
+        let warnings = target.warnings.clone();
+        let created = self.create_object(target, tree, managed, now);
+        created.map_err(|error| error.with_warnings(warnings))
+    }
+
+    fn create_object(
+        &mut self,
         mut target: Target,
         mut tree: Tree,
         mut managed: Option<Value>,
@@ -58,9 +70,11 @@ impl ApiServer {
         managed::put(&mut tree, managed);
         let name = tree::text(&tree, "metadata.name").to_owned();
         check_created(kind, &tree)?;
-        self.admit_create(kind, &target.namespace, &tree)?;
-        self.check_free(kind, &target.namespace, &name, generated)?;
         target.warnings.append(&mut strategy::warnings(kind, &tree));
+        let admitted = self.admit_create(kind, &target.namespace, &tree);
+        admitted
+            .and_then(|()| self.check_free(kind, &target.namespace, &name, generated))
+            .map_err(|error| error.with_warnings(target.warnings.clone()))?;
         if target.options.dry_run {
             // What is not stored has no version, so it cannot take the form of a stored object.
             return Ok(Response::json(201, &Value::Object(tree)).with_warnings(target.warnings));
@@ -136,7 +150,8 @@ impl ApiServer {
             owners = Owners::Written(sent);
         }
         check_same_name(&target, &tree)?;
-        check_patched(&mut target, patch, &mut tree, &kept)?;
+        let checked = check_patched(&mut target, patch, &mut tree, &kept);
+        checked.map_err(|error| error.with_warnings(target.warnings.clone()))?;
         let write = Write {
             kept,
             before,
@@ -174,6 +189,19 @@ impl ApiServer {
 
     /// The second half of update and patch: rules, then storage. The old tree is without its owners.
     fn replace(
+        &mut self,
+        target: Target,
+        old: &Arc<Stored>,
+        old_tree: Tree,
+        tree: Tree,
+        write: Write<'_>,
+    ) -> Result<Response> {
+        let warnings = target.warnings.clone();
+        let replaced = self.replace_object(target, old, old_tree, tree, write);
+        replaced.map_err(|error| error.with_warnings(warnings))
+    }
+
+    fn replace_object(
         &mut self,
         mut target: Target,
         old: &Arc<Stored>,
@@ -450,6 +478,11 @@ fn check_types(
     tree: &mut Tree,
     kept: &Kept<'_>,
 ) -> Result<()> {
+    if let Some(PatchBody::Strategic(_)) = patch {
+        // The type that such a patch is merged by decides; what it says of it counts for nothing.
+        tree.remove("kind");
+        tree.remove("apiVersion");
+    }
     let checked =
         decode::same_kind(target.kind, tree).and_then(|()| decode::check_types(target, tree, None));
     checked.map_err(|why| {

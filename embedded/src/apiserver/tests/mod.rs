@@ -7,6 +7,7 @@ mod access;
 mod apply;
 mod cron_jobs;
 mod deletion;
+mod events;
 mod gang;
 mod garbage;
 mod jobs;

@@ -87,11 +87,12 @@ pub(crate) fn check(kind: Kind, name: &str, config: &Tree) -> Result<()> {
     };
     let info = kind.info();
     let slash = if info.group.is_empty() { "/" } else { "" };
+    let namespace = tree::text(config, "metadata.namespace");
     Err(ApiError::new(
         500,
         "",
         format!(
-            "failed to create typed patch object (/{name}; {slash}{}, Kind={}): {why}",
+            "failed to create typed patch object ({namespace}/{name}; {slash}{}, Kind={}): {why}",
             info.api_version, info.name
         ),
     ))

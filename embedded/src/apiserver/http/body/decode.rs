@@ -19,7 +19,7 @@ use crate::{
             options::FieldValidation,
             request::{Request, Target},
         },
-        object::{ApiError, Kind, KindInfo, Result, Tree, tree},
+        object::{ApiError, Kind, KindInfo, Result, Tree, events_v1, tree},
     },
     json::read_json,
 };
@@ -77,12 +77,15 @@ pub(crate) fn object(request: Request<'_>, target: &mut Target) -> Result<Tree> 
         )));
     }
     let mut tree = json_or_yaml(request).map_err(|error| unrecognized(error, request, info))?;
+    if target.as_events_v1 {
+        events_v1::to_core(&mut tree);
+    }
     check_kind(&tree, info)?;
     let is_json = matches!(request.media_type(), "" | "application/json");
     let text = is_json.then_some(request.body);
     check_types(target, &mut tree, text)
         .map_err(|why| cannot_handle(info.name, info.version, info.name, &why))?;
-    check_place(&tree, target)?;
+    check_place(&tree, target).map_err(|error| error.with_warnings(target.warnings.clone()))?;
     Ok(tree)
 }
 
@@ -201,22 +204,28 @@ fn check_kind(tree: &Tree, info: &KindInfo) -> Result<()> {
     let Some((name, api_version)) = other_kind(tree, info) else {
         return Ok(());
     };
-    let version = api_version.rsplit('/').next().unwrap_or_default();
-    let own = info.name;
-    let why = match Kind::named(api_version, name) {
-        Some(_) => {
-            let group = info.short_group();
-            format!("converting ({version}.{name}) to ({group}.{own}): unknown conversion")
-        }
-        None => not_registered(name, api_version),
-    };
-    Err(cannot_handle(name, version, own, &why))
+    let version = version_of(api_version);
+    let why = not_convertible(name, api_version, info);
+    Err(cannot_handle(name, version, info.name, &why))
+}
+
+fn version_of(api_version: &str) -> &str {
+    api_version.rsplit('/').next().unwrap_or_default()
+}
+
+/// Why an object that says it is of this kind cannot be one of another.
+fn not_convertible(name: &str, api_version: &str, info: &KindInfo) -> String {
+    if Kind::named(api_version, name).is_none() {
+        return not_registered(name, api_version);
+    }
+    let (version, group, own) = (version_of(api_version), info.short_group(), info.name);
+    format!("converting ({version}.{name}) to ({group}.{own}): unknown conversion")
 }
 
 /// Refuses a patched object that became one of another kind.
 pub(crate) fn same_kind(kind: Kind, tree: &Tree) -> Result<(), String> {
     match other_kind(tree, kind.info()) {
-        Some((name, api_version)) => Err(not_registered(name, api_version)),
+        Some((name, api_version)) => Err(not_convertible(name, api_version, kind.info())),
         None => Ok(()),
     }
 }

@@ -20,6 +20,51 @@ pub(super) fn take_unknown_fields(kind: Kind, tree: &mut Tree) -> Result<Vec<Str
     Ok(unknown)
 }
 
+/// Whether Go's encoder leaves a field out that holds this: empty lists and maps, and empty texts and flags that are off
+/// where the field is no pointer. Of the latter the table has what people write most.
+fn is_left_out(owner: &str, field: &str, shape: &TypeDef, value: &Value) -> bool {
+    match (shape, value) {
+        (TypeDef::List { .. }, Value::Array(items)) => {
+            items.is_empty() && !ALWAYS_THERE.contains(&(owner, field))
+        }
+        (TypeDef::Map { .. }, Value::Object(entries)) => entries.is_empty(),
+        (TypeDef::Scalar(Scalar::Text), Value::String(text)) if text.is_empty() => {
+            let pointers = match owner {
+                "PodSpec" => &["preemptionPolicy", "runtimeClassName", "hostnameOverride"][..],
+                "Container" => &["restartPolicy", "name"],
+                "ContainerPort" => &[],
+                "CronJobSpec" => &["timeZone", "schedule"],
+                "EnvVar" => &["name"],
+                _ => return false,
+            };
+            !pointers.contains(&field)
+        }
+        (TypeDef::Scalar(Scalar::Flag), Value::Bool(false)) => {
+            let flags = [
+                "hostNetwork",
+                "hostPID",
+                "hostIPC",
+                "stdin",
+                "stdinOnce",
+                "tty",
+                "readOnly",
+            ];
+            ["PodSpec", "Container", "VolumeMount"].contains(&owner) && flags.contains(&field)
+        }
+        _ => false,
+    }
+}
+
+/// Lists that are written even if they are empty.
+const ALWAYS_THERE: [(&str, &str); 6] = [
+    ("PodSpec", "containers"),
+    ("PodFailurePolicy", "rules"),
+    ("SuccessPolicy", "rules"),
+    ("NodeSelector", "nodeSelectorTerms"),
+    ("PodFailurePolicyOnExitCodesRequirement", "values"),
+    ("WorkloadSpec", "podGroupTemplates"),
+];
+
 /// Brings the resource lists of an object into the form in which they are stored.
 pub(super) fn store_quantities(kind: Kind, tree: &mut Tree) {
     fn walk(shape: &TypeDef, value: &mut Value) {
@@ -56,6 +101,15 @@ fn check_members(
         let mut entries = members.iter_mut();
         return entries.try_for_each(|(key, value)| {
             let place = Place::Entry(place, key);
+            if value.is_null()
+                && matches!(
+                    shape.member(key),
+                    TypeDef::Scalar(Scalar::Text | Scalar::Bytes)
+                )
+            {
+                // Go reads nothing as an empty text.
+                *value = "".into();
+            }
             check(shape.member(key), value, &place, owner, unknown)?;
             if let TypeDef::Scalar(Scalar::Quantity) = shape.member(key) {
                 Quantity::store(value);
@@ -70,7 +124,15 @@ fn check_members(
         match own.fields.get(name) {
             // What is null is not set.
             Some(_) if value.is_null() => {}
-            Some(shape) => check(shape, value, &place, &own.name, unknown)?,
+            Some(shape) => {
+                check(shape, value, &place, &own.name, unknown)?;
+                if let TypeDef::Scalar(Scalar::Quantity) = shape {
+                    Quantity::normalize(value);
+                }
+                if is_left_out(&own.name, name, shape, value) {
+                    *value = Value::Null;
+                }
+            }
             None => unknown.push(place.to_string()),
         }
     }
@@ -130,9 +192,10 @@ fn type_error(shape: &TypeDef, value: &Value, path: &[&str], owner: &str) -> Str
                  \"2006\""
             );
         }
-        (TypeDef::Scalar(Scalar::Bytes), Value::String(_)) => {
-            let read = ByteString::deserialize(value);
-            return read.err().map_or_else(String::new, |why| why.to_string());
+        (TypeDef::Scalar(Scalar::Bytes), Value::String(text)) => {
+            let is_foreign = |byte: u8| !byte.is_ascii_alphanumeric() && !b"+/=".contains(&byte);
+            let at = text.bytes().position(is_foreign).unwrap_or(text.len());
+            return format!("illegal base64 data at input byte {at}");
         }
         (TypeDef::Scalar(Scalar::Int32 | Scalar::Int64), Value::Number(number)) => {
             format!("number {number}")
@@ -149,7 +212,10 @@ fn go_type(shape: &TypeDef, field: &str) -> String {
     match shape {
         TypeDef::Struct(at) => format!("v1.{}", type_def::type_at(*at).name),
         TypeDef::List { items, .. } => format!("[]{}", go_type(items, "")),
-        TypeDef::Map { .. } => "map[string]string".to_owned(),
+        TypeDef::Map { values, .. } => match **values {
+            TypeDef::Scalar(Scalar::Quantity) => "v1.ResourceList".to_owned(),
+            _ => format!("map[string]{}", go_type(values, "")),
+        },
         TypeDef::Scalar(scalar) => match scalar {
             Scalar::Text => {
                 let own = OWN_STRINGS.iter().find(|(known, _)| *known == field);

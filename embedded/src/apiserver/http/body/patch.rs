@@ -13,7 +13,7 @@ use crate::{
     apiserver::{
         apply::{MANAGED_FIELDS, PatchBody, managed, patch},
         http::request::{Request, Target},
-        object::{ApiError, JsonView, Result, Tree, tree},
+        object::{ApiError, JsonView, Result, Tree, events_v1, tree},
     },
     json::read_json,
 };
@@ -27,12 +27,13 @@ pub(crate) fn read(request: Request<'_>, target: &Target) -> Result<PatchBody> {
     }
     match media {
         "application/json-patch+json" => PatchBody::json(request.body),
-        "application/merge-patch+json" => Ok(PatchBody::Merge(json_object(
-            request.body,
-            "error decoding patch: ",
-        )?)),
+        "application/merge-patch+json" => {
+            let patch = json_object(request.body, "error decoding patch: ")?;
+            Ok(PatchBody::Merge(in_core(target, patch)))
+        }
         "application/strategic-merge-patch+json" => {
-            Ok(PatchBody::Strategic(json_object(request.body, "")?))
+            let patch = json_object(request.body, "")?;
+            Ok(PatchBody::Strategic(in_core(target, patch)))
         }
         "application/apply-patch+yaml" => apply(request, target),
         _ => Err(
@@ -40,6 +41,14 @@ pub(crate) fn read(request: Request<'_>, target: &Target) -> Result<PatchBody> {
                 .with_details(json!({})),
         ),
     }
+}
+
+/// A patch in the form in which objects are stored.
+fn in_core(target: &Target, mut patch: Tree) -> Tree {
+    if target.as_events_v1 {
+        events_v1::to_core(&mut patch);
+    }
+    patch
 }
 
 /// Reads a patch that is an object; `start` is how errors about other values begin.
@@ -63,7 +72,7 @@ fn apply(request: Request<'_>, target: &Target) -> Result<PatchBody> {
             error,
         ));
     }
-    let mut tree = decode::apply_body(request.body)?;
+    let mut tree = in_core(target, decode::apply_body(request.body)?);
     check_type(target, &tree)?;
     let metadata = JsonView::from(&tree).at("metadata");
     if metadata.at(MANAGED_FIELDS).is_set() {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{health, openapi, version};
 use crate::apiserver::{
     http::negotiation::Transform,
-    object::{ApiError, GROUPS, KINDS, Kind, KindInfo, Result, Subresource, Tree, VERBS},
+    object::{ApiError, GROUPS, Kind, KindInfo, Result, Subresource, Tree, VERBS, served_rows},
     print::Response,
 };
 
@@ -181,7 +181,7 @@ fn group_entry(group: &str, version: &str) -> Value {
 }
 
 fn rows(group: &str) -> impl Iterator<Item = &'static KindInfo> {
-    KINDS.iter().filter(move |row| row.group == group)
+    served_rows().filter(move |row| row.group == group)
 }
 
 fn resource_list(group: &str, group_version: &str) -> Value {

@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 use super::version::VERSION;
 use crate::apiserver::{
     http::{negotiation::Transform, query::Query},
-    object::{ApiError, GROUPS, KINDS, KindInfo, Result, schemas},
+    object::{ApiError, GROUPS, KindInfo, Result, schemas, served_rows},
     print::{JSON, Response, TEXT},
 };
 
@@ -82,7 +82,7 @@ fn index() -> Value {
 
 fn document(group: &str, version: &str) -> Response {
     let mut paths = Map::new();
-    for row in KINDS.iter().filter(|row| row.group == group) {
+    for row in served_rows().filter(|row| row.group == group) {
         let root = path_of(group, version);
         let namespace = if row.namespaced {
             "/namespaces/{namespace}"
@@ -141,8 +141,7 @@ fn no_definitions() -> Vec<u8> {
 }
 
 fn swagger() -> Value {
-    let definitions: Map<String, Value> = KINDS
-        .iter()
+    let definitions: Map<String, Value> = served_rows()
         .map(|row| (schemas::name(row), open_schema(row)))
         .collect();
     json!({

@@ -4,7 +4,10 @@
 
 use serde_json::Value;
 
-use crate::apiserver::object::{CheckedField, JsonView, Tree};
+use crate::apiserver::{
+    kinds::metadata,
+    object::{CheckedField, JsonView, Tree, names},
+};
 
 /// Whether a selector selects anything by its form, and selects these labels.
 pub(super) fn matches(selector: JsonView<'_>, labels: &Tree) -> bool {
@@ -14,8 +17,40 @@ pub(super) fn matches(selector: JsonView<'_>, labels: &Tree) -> bool {
         && expressions.all(|item| holds(item, labels))
 }
 
+/// A selector with its members in the order in which the API has them.
+pub(super) fn shown(selector: JsonView<'_>) -> String {
+    if selector.tree().is_empty() {
+        return selector.value().to_string();
+    }
+    let members = ["matchLabels", "matchExpressions"].into_iter();
+    let members = members.filter(|name| selector.at(name).is_set());
+    let members: Vec<String> = members
+        .map(|name| format!("{name:?}:{}", selector.at(name).value()))
+        .collect();
+    format!("{{{}}}", members.join(","))
+}
+
+/// Whether a selector can be read.
+#[doc(alias = "LabelSelectorAsSelector")]
+pub(super) fn is_valid(selector: JsonView<'_>) -> bool {
+    let mut labels = selector.at("matchLabels").tree().iter();
+    let mut expressions = selector.at("matchExpressions").items();
+    labels.all(|(key, value)| {
+        names::qualified_name_problems(key).is_empty()
+            && names::label_value_problems(value.as_str().unwrap_or_default()).is_empty()
+    }) && expressions.all(|item| {
+        let has_values = !item.at("values").list().is_empty();
+        match item.at("operator").text() {
+            "In" | "NotIn" => has_values,
+            "Exists" | "DoesNotExist" => !has_values,
+            _ => false,
+        }
+    })
+}
+
 /// Checks the expressions of a selector.
 pub(super) fn check(selector: &CheckedField<'_, '_>) {
+    metadata::check_labels(&selector.at("matchLabels"), None);
     for item in selector.at("matchExpressions").items() {
         let (operator, values) = (item.at("operator"), item.at("values"));
         let some = !values.list().is_empty();
@@ -28,6 +63,7 @@ pub(super) fn check(selector: &CheckedField<'_, '_>) {
             "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
             other => operator.invalid_as(Value::from(other), "not a valid selector operator"),
         }
+        item.at("key").must_be_qualified_name();
     }
 }
 

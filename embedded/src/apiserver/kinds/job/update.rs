@@ -5,25 +5,34 @@
 
 use serde_json::Value;
 
-use super::{policies, status::condition_is, validate};
-use crate::apiserver::object::{CheckedField, JsonView, Tree, tree};
+use super::{policies, selector, status::condition_is, validate};
+use crate::apiserver::{
+    kinds::metadata,
+    object::{CheckedField, JsonView, Tree, tree},
+};
 
 /// Checks a changed Job against its old state.
 #[doc(alias = "ValidateJobUpdate")]
 pub(crate) fn validate_update(job: &CheckedField<'_, '_>) {
     let spec = job.at("spec");
-    if !spec.has_changed() {
-        return;
-    }
-    validate::check_generated(job, &spec);
-    // The spec is looked at once as a new one's, and once more as a changed one's.
-    for _ in 0..2 {
+    let has_changed = spec.has_changed();
+    if has_changed {
+        validate::check_generated(job, &spec);
         validate::check_spec(&spec);
         validate::check_selector(&spec);
+        validate::check_hostnames(job, &spec);
     }
+    metadata::check_again(job);
+    if !has_changed {
+        return;
+    }
+    // So far the Job was looked at as a new one, now as a changed one.
+    validate::check_spec(&spec);
+    validate::check_selector(&spec);
     check_completions(&spec);
+    check_immutable(&spec.at("selector"), "selector");
+    check_template(&spec, job.at("status").old());
     for field in [
-        "selector",
         "completionMode",
         "podFailurePolicy",
         "backoffLimitPerIndex",
@@ -32,14 +41,14 @@ pub(crate) fn validate_update(job: &CheckedField<'_, '_>) {
     ] {
         check_immutable(&spec.at(field), field);
     }
-    check_template(&spec, job.at("status").old());
-    validate::check_hostnames(job, &spec);
 }
 
 fn check_immutable(field: &CheckedField<'_, '_>, name: &str) {
     let is_policy = ["successPolicy", "podFailurePolicy"].contains(&name);
     if is_policy && field.is_set() && field.has_changed() {
         field.invalid_as(policies::shown(name, field.value()), "field is immutable");
+    } else if name == "selector" && field.has_changed() {
+        field.invalid_as(selector::shown(**field), "field is immutable");
     } else {
         field.must_not_change();
     }

@@ -61,8 +61,8 @@ pub(super) fn check_generated(job: &CheckedField<'_, '_>, spec: &CheckedField<'_
             Some(_) => label.invalid_as(labels.value(), &detail),
         }
     }
-    if !selector::matches(*selector, &expected) {
-        selector.invalid("`selector` not auto-generated");
+    if selector::is_valid(*selector) && !selector::matches(*selector, &expected) {
+        selector.invalid_as(selector::shown(*selector), "`selector` not auto-generated");
     }
 }
 

@@ -80,7 +80,9 @@ pub(crate) fn warnings(tree: &Tree) -> Vec<String> {
     warnings
 }
 
-fn default_tolerations(spec: &mut Tree) {
+/// Adds the tolerations that admission adds to new and to changed Pods.
+#[doc(alias = "DefaultTolerationSeconds")]
+pub(crate) fn default_tolerations(spec: &mut Tree) {
     for key in [NOT_READY, UNREACHABLE] {
         let covers = |have: JsonView<'_>, wanted| ["", wanted].contains(&have.text());
         let mut given = JsonView::from(&*spec).at("tolerations").list().iter();

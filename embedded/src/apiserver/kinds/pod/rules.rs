@@ -15,6 +15,7 @@ use crate::apiserver::{
 #[doc(alias = "ValidatePodCreate")]
 pub(crate) fn validate_create(pod: &CheckedField<'_, '_>) {
     template::validate_spec(&pod.at("spec"));
+    template::check_images(&pod.at("spec"));
     let ephemeral = pod.at("spec.ephemeralContainers");
     if !ephemeral.list().is_empty() {
         ephemeral.forbidden("cannot be set on create");
@@ -46,6 +47,9 @@ pub(crate) fn validate_update(pod: &CheckedField<'_, '_>) {
 
 fn check_spec_change(spec: &CheckedField<'_, '_>) {
     template::validate_spec(spec);
+    // Once as in a new Pod, once as what an update may change.
+    template::check_images(spec);
+    template::check_images(spec);
     for list in ["containers", "initContainers"] {
         let list = spec.at(list);
         if list.list().len() != list.old().list().len() {

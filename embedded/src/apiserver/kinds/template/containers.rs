@@ -6,60 +6,52 @@
 use hashbrown::HashSet;
 use serde_json::{Value, json};
 
-use crate::apiserver::object::{CheckedField, Quantity};
+use crate::apiserver::object::{CheckedField, Quantity, names};
 
 /// Most rules of a container that say when it is started again.
 const MAX_RULES: usize = 20;
 /// Most exit codes in one of them.
 const MAX_CODES: usize = 255;
 
+const NO_VARIABLE: &str = "a valid environment variable name must consist only of printable ASCII characters \
+                           other than '='";
+
 const PROBES: [&str; 3] = ["livenessProbe", "readinessProbe", "startupProbe"];
 
 /// What a probe or a hook does.
 const HANDLERS: [&str; 5] = ["exec", "httpGet", "tcpSocket", "grpc", "sleep"];
 
-/// Checks a container of a Pod that has these volumes. One that `ends` before others start is neither probed nor has
-/// lifecycle hooks.
+/// Checks what containers and init containers of a Pod have in common; `volumes` are those of the Pod.
+#[doc(alias = "validateContainerCommon")]
 pub(super) fn check_container(
     container: &CheckedField<'_, '_>,
-    ends: bool,
     volumes: &[&str],
-    host_network: bool,
+    pod: &CheckedField<'_, '_>,
 ) {
     container.at("name").must_be_dns_label();
-    let image = container.at("image");
-    if image.must_be_given() && image.text().trim() != image.text() {
-        image.invalid("must not have leading or trailing whitespace");
-    }
-    check_restarts(container);
-    if ends {
-        for field in PROBES.into_iter().chain(["lifecycle"]) {
-            if container.at(field).is_set() {
-                let detail = "may not be set for init containers without restartPolicy=Always";
-                container.at(field).forbidden(detail);
-            }
-        }
-    } else {
-        for hook in ["lifecycle.postStart", "lifecycle.preStop"] {
-            check_handler(&container.at(hook));
-        }
-        check_probes(container);
-    }
-    check_ports(&container.at("ports"), host_network);
+    container.at("image").must_be_given();
     container
         .at("terminationMessagePolicy")
         .must_be_one_of(&["File", "FallbackToLogsOnError"]);
+    check_ports(&container.at("ports"), pod.at("hostNetwork").flag());
     for variable in container.at("env").items() {
         check_variable(&variable);
     }
+    check_env_from(&container.at("envFrom"));
     let mut paths: HashSet<&str> = HashSet::new();
-    for mount in container.at("volumeMounts").items() {
+    let mounts = container.at("volumeMounts");
+    for mount in mounts.items() {
         let (name, path) = (mount.at("name"), mount.at("mountPath"));
-        if name.must_be_given() && !volumes.contains(&name.text()) {
-            name.complain(format!("Not found: {}", name.value()));
+        name.must_be_given();
+        if !volumes.contains(&name.text()) {
+            name.complain(format!("Not found: {:?}", name.text()));
         }
-        if path.must_be_given() && !paths.insert(path.text()) {
-            path.invalid("must be unique");
+        path.must_be_given();
+        if !paths.insert(path.text()) {
+            path.invalid_as(json!(path.text()), "must be unique");
+        }
+        for field in ["subPath", "subPathExpr"] {
+            check_descending(&mount.at(field), &mounts.at(field));
         }
     }
     container
@@ -68,13 +60,29 @@ pub(super) fn check_container(
     check_resources(&container.at("resources"));
 }
 
+/// Checks the hooks and probes of a container that runs beside others.
+pub(super) fn check_life(container: &CheckedField<'_, '_>, pod: &CheckedField<'_, '_>) {
+    for hook in ["lifecycle.postStart", "lifecycle.preStop"] {
+        check_handler(&container.at(hook), pod);
+    }
+    check_probes(container, pod);
+}
+
+/// Checks that a container that ends before others start is neither probed nor has lifecycle hooks.
+pub(super) fn forbid_life(container: &CheckedField<'_, '_>) {
+    for field in ["lifecycle"].into_iter().chain(PROBES) {
+        if container.at(field).is_set() {
+            let detail = "may not be set for init containers without restartPolicy=Always";
+            container.at(field).forbidden(detail);
+        }
+    }
+}
+
 fn check_variable(variable: &CheckedField<'_, '_>) {
     let name = variable.at("name");
     let mut bytes = name.text().bytes();
     if name.must_be_given() && !bytes.all(|byte| byte != b'=' && (b' '..=b'~').contains(&byte)) {
-        let detail = "a valid environment variable name must consist only of printable ASCII \
-                      characters other than '='";
-        name.invalid(detail);
+        name.invalid(NO_VARIABLE);
     }
     let source = variable.at("valueFrom");
     if !source.is_set() {
@@ -89,10 +97,62 @@ fn check_variable(variable: &CheckedField<'_, '_>) {
         source.invalid_as("\"\"", "may not be specified when `value` is not empty");
     }
     let field = source.at("fieldRef.fieldPath");
+    for kind in ["configMapKeyRef", "secretKeyRef"] {
+        let reference = source.at(kind);
+        let (name, key) = (reference.at("name"), reference.at("key"));
+        if !reference.is_set() {
+            continue;
+        }
+        name.complain_of(name.text(), names::dns_subdomain_problems(name.text()));
+        if key.must_be_given() {
+            key.complain_of(key.text(), names::config_key_problems(key.text()));
+        }
+    }
     if source.at("fieldRef").is_set() && field.must_be_given() && !is_field(field.text()) {
         let label = field.text();
         let detail = format!("error converting fieldPath: field label not supported: {label}");
         field.invalid(&detail);
+    }
+}
+
+fn check_env_from(sources: &CheckedField<'_, '_>) {
+    for source in sources.items() {
+        let prefix = source.at("prefix");
+        let mut bytes = prefix.text().bytes();
+        if !bytes.all(|byte| byte != b'=' && (b' '..=b'~').contains(&byte)) {
+            prefix.invalid(NO_VARIABLE);
+        }
+        let mut given = 0;
+        for kind in ["configMapRef", "secretRef"] {
+            let reference = source.at(kind);
+            if !reference.is_set() {
+                continue;
+            }
+            given += 1;
+            let name = reference.at("name");
+            if name.must_be_given() {
+                name.complain_of(name.text(), names::dns_subdomain_problems(name.text()));
+            }
+        }
+        match given {
+            0 => sources.invalid_as("\"\"", "must specify one of: `configMapRef` or `secretRef`"),
+            1 => {}
+            _ => sources.invalid_as(
+                "\"\"",
+                "may not have more than one field specified at a time",
+            ),
+        }
+    }
+}
+
+/// Checks that a path goes down only; which mount it is of, is not said.
+fn check_descending(path: &CheckedField<'_, '_>, shown: &CheckedField<'_, '_>) {
+    let text = path.text();
+    if text.starts_with('/') {
+        shown.invalid_as(json!(text), "must be a relative path");
+    }
+    if text.split('/').any(|part| part == "..") {
+        shown.invalid_as(json!(text), "must not contain '..'");
     }
 }
 
@@ -119,7 +179,7 @@ fn is_field(name: &str) -> bool {
 }
 
 /// Checks a probe or a hook, if there is one.
-fn check_handler(handler: &CheckedField<'_, '_>) {
+fn check_handler(handler: &CheckedField<'_, '_>, pod: &CheckedField<'_, '_>) {
     if !handler.is_set() {
         return;
     }
@@ -130,10 +190,38 @@ fn check_handler(handler: &CheckedField<'_, '_>) {
     if handler.at("exec").is_set() && command.list().is_empty() {
         command.required("");
     }
+    for kind in ["httpGet", "tcpSocket"] {
+        let target = handler.at(kind);
+        if target.is_set() {
+            check_port(&target.at("port"));
+        }
+    }
+    let (sleep, grace) = (
+        handler.at("sleep"),
+        pod.at("terminationGracePeriodSeconds").int(),
+    );
+    if let Some(grace) = grace.filter(|_| sleep.is_set())
+        && !(0..=grace).contains(&sleep.at("seconds").number())
+    {
+        let detail =
+            format!("must be non-negative and less than terminationGracePeriodSeconds ({grace})");
+        sleep.invalid_as(sleep.at("seconds").number(), &detail);
+    }
+}
+
+/// Checks a port by number or by name.
+fn check_port(port: &CheckedField<'_, '_>) {
+    match port.as_text() {
+        Some(name) => port.complain_of(name, names::port_name_problems(name)),
+        None if !(1..=65535).contains(&port.number()) => {
+            port.invalid_as(port.number(), "must be between 1 and 65535, inclusive");
+        }
+        None => {}
+    }
 }
 
 /// Whether a container is started again, whatever its Pod says.
-fn check_restarts(container: &CheckedField<'_, '_>) {
+pub(super) fn check_restarts(container: &CheckedField<'_, '_>) {
     let policy = container.at("restartPolicy");
     let rules = container.at("restartPolicyRules");
     if !policy.is_set() {
@@ -157,13 +245,13 @@ fn check_restarts(container: &CheckedField<'_, '_>) {
     }
 }
 
-fn check_probes(container: &CheckedField<'_, '_>) {
+fn check_probes(container: &CheckedField<'_, '_>, pod: &CheckedField<'_, '_>) {
     for name in PROBES {
         let probe = container.at(name);
         if !probe.is_set() {
             continue;
         }
-        check_handler(&probe);
+        check_handler(&probe, pod);
         for field in [
             "initialDelaySeconds",
             "timeoutSeconds",
@@ -184,12 +272,14 @@ fn check_ports(ports: &CheckedField<'_, '_>, host_network: bool) {
     let mut port_names = HashSet::new();
     for port in ports.items() {
         let name = port.at("name");
-        let plain = |letter: char| matches!(letter, 'a'..='z' | '0'..='9' | '-');
-        if !name.text().to_lowercase().chars().all(plain) {
-            name.invalid("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)");
-        } else if !name.text().is_empty() && !port_names.insert(name.text()) {
+        let problems = match name.text() {
+            "" => Vec::new(),
+            text => names::port_name_problems(text),
+        };
+        if problems.is_empty() && !name.text().is_empty() && !port_names.insert(name.text()) {
             name.duplicate();
         }
+        name.complain_of(name.text(), problems);
         let range = "must be between 1 and 65535, inclusive";
         let (inside, outside) = (port.at("containerPort"), port.at("hostPort"));
         match inside.number() {
@@ -233,6 +323,15 @@ fn check_resources(resources: &CheckedField<'_, '_>) {
             };
             if amount < 0 {
                 quantity.invalid("must be greater than or equal to 0");
+            }
+            let is_extended = name.contains('/') && !name.contains("kubernetes.io/");
+            if is_extended && Quantity::parse(quantity.text()).is_some_and(|it| !it.is_whole()) {
+                quantity.invalid("must be an integer");
+            }
+            let is_overcommitable = !is_extended && !name.starts_with("hugepages-");
+            if side == "requests" && !is_overcommitable && !limits.contains_key(name) {
+                let detail = "Limit must be set for non overcommitable resources";
+                resources.at("limits").required(detail);
             }
             let limit = limits.get(name).and_then(Value::as_str);
             if let Some(limit) = limit.filter(|_| side == "requests")

@@ -10,5 +10,5 @@ mod validate;
 mod warnings;
 
 pub(crate) use defaults::default_spec;
-pub(crate) use validate::{container_names, validate_metadata, validate_spec};
+pub(crate) use validate::{check_images, container_names, validate_metadata, validate_spec};
 pub(crate) use warnings::warnings;

@@ -9,19 +9,7 @@ use crate::apiserver::object::{CheckedField, names};
 /// What a term of a Pod affinity hangs on when it is required.
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 
-/// Checks a pod spec.
-pub(super) fn check(spec: &CheckedField<'_, '_>) {
-    check_affinity(&spec.at("affinity"));
-    for toleration in spec.at("tolerations").items() {
-        check_toleration(&toleration);
-    }
-    for constraint in spec.at("topologySpreadConstraints").items() {
-        check_spread(&constraint);
-    }
-    check_gates(&spec.at("schedulingGates"));
-}
-
-fn check_toleration(toleration: &CheckedField<'_, '_>) {
+pub(super) fn check_toleration(toleration: &CheckedField<'_, '_>) {
     let (key, effect) = (toleration.at("key"), toleration.at("effect"));
     let operator = toleration.at("operator");
     if !key.text().is_empty() {
@@ -37,7 +25,12 @@ fn check_toleration(toleration: &CheckedField<'_, '_>) {
     }
     let value = toleration.at("value").text();
     match operator.text() {
-        "" => {}
+        "" | "Equal" => {
+            let problems = names::label_value_problems(value);
+            if !problems.is_empty() {
+                operator.invalid_as(json!(value), &problems.join(";"));
+            }
+        }
         "Exists" if !value.is_empty() => {
             operator.invalid_as(
                 json!(value),
@@ -51,7 +44,7 @@ fn check_toleration(toleration: &CheckedField<'_, '_>) {
     }
 }
 
-fn check_spread(constraint: &CheckedField<'_, '_>) {
+pub(super) fn check_spread(constraint: &CheckedField<'_, '_>) {
     let skew = constraint.at("maxSkew");
     if skew.int().is_some_and(|skew| skew <= 0) {
         skew.invalid("must be greater than zero");
@@ -65,7 +58,7 @@ fn check_spread(constraint: &CheckedField<'_, '_>) {
         .must_be_one_of(&["DoNotSchedule", "ScheduleAnyway"]);
 }
 
-fn check_gates(gates: &CheckedField<'_, '_>) {
+pub(super) fn check_gates(gates: &CheckedField<'_, '_>) {
     let mut seen: Vec<&str> = Vec::new();
     for gate in gates.items() {
         let name = gate.at("name").text();
@@ -77,7 +70,7 @@ fn check_gates(gates: &CheckedField<'_, '_>) {
     }
 }
 
-fn check_affinity(affinity: &CheckedField<'_, '_>) {
+pub(super) fn check_affinity(affinity: &CheckedField<'_, '_>) {
     let node = affinity.at("nodeAffinity");
     let required = node.at(REQUIRED);
     let terms = required.at("nodeSelectorTerms");

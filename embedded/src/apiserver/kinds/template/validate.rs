@@ -9,7 +9,11 @@ use core::net::IpAddr;
 use hashbrown::HashSet;
 use serde_json::Value;
 
-use super::{containers::check_container, scheduling};
+use super::{
+    containers::{check_container, check_life, check_restarts, forbid_life},
+    scheduling,
+    warnings::with_leading_zeros,
+};
 use crate::apiserver::{
     kinds::metadata,
     object::{CheckedField, Tree, names, tree},
@@ -25,30 +29,83 @@ pub(crate) fn container_names(spec: &Tree) -> impl Iterator<Item = &str> {
 
 /// Checks a pod spec.
 #[doc(alias = "ValidatePodSpec")]
-pub(crate) fn validate_spec(spec: &CheckedField<'_, '_>) {
+pub(crate) fn validate_spec<'v>(spec: &CheckedField<'_, 'v>) {
     let volumes = volumes(&spec.at("volumes"));
-    let host_network = spec.at("hostNetwork").flag();
     if spec.at("containers").list().is_empty() {
         spec.at("containers").required("");
     }
     let mut seen: HashSet<&str> = HashSet::new();
-    for list in ["containers", "initContainers"] {
-        for container in spec.at(list).items() {
-            let ends = list == "initContainers" && container.at("restartPolicy").text() != "Always";
-            check_container(&container, ends, &volumes, host_network);
-            let name = container.at("name");
-            if !name.text().is_empty() && !seen.insert(name.text()) {
-                name.duplicate();
-            }
+    let mut check_name = |container: &CheckedField<'_, 'v>| {
+        let name = container.at("name");
+        if !name.text().is_empty() && !seen.insert(name.text()) {
+            name.duplicate();
+        }
+    };
+    for container in spec.at("containers").items() {
+        check_container(&container, &volumes, spec);
+        check_name(&container);
+        check_life(&container, spec);
+        check_restarts(&container);
+    }
+    for container in spec.at("initContainers").items() {
+        check_container(&container, &volumes, spec);
+        check_restarts(&container);
+        check_name(&container);
+        match container.at("restartPolicy").text() {
+            "Always" => check_life(&container, spec),
+            _ => forbid_life(&container),
         }
     }
-    check_scalars(spec);
-    check_names(spec);
+    check_policies(spec);
     metadata::check_labels(&spec.at("nodeSelector"), None);
-    scheduling::check(spec);
+    scheduling::check_affinity(&spec.at("affinity"));
+    check_dns(spec);
+    for gate in spec.at("readinessGates").items() {
+        gate.at("conditionType").must_be_qualified_name();
+    }
+    scheduling::check_gates(&spec.at("schedulingGates"));
+    for constraint in spec.at("topologySpreadConstraints").items() {
+        scheduling::check_spread(&constraint);
+    }
+    check_names(spec);
 }
 
-fn check_scalars(spec: &CheckedField<'_, '_>) {
+fn check_dns(spec: &CheckedField<'_, '_>) {
+    let config = spec.at("dnsConfig");
+    let servers = config.at("nameservers");
+    if spec.at("dnsPolicy").text() == "None" {
+        if !config.is_set() {
+            return config.required("must provide `dnsConfig` when `dnsPolicy` is None");
+        }
+        if servers.list().is_empty() {
+            let detail = "must provide at least one DNS nameserver when `dnsPolicy` is None";
+            return servers.required(detail);
+        }
+    }
+    for server in servers.items() {
+        check_ip(&server);
+    }
+    for option in config.at("options").items() {
+        if option.at("name").text().is_empty() {
+            option.required("must not be empty");
+        }
+    }
+}
+
+#[doc(alias = "IsValidIPForLegacyField")]
+fn check_ip(ip: &CheckedField<'_, '_>) {
+    let detail = match ip.text().parse::<IpAddr>() {
+        Ok(IpAddr::V6(address)) if address.to_ipv4_mapped().is_some() => {
+            "must not be an IPv4-mapped IPv6 address"
+        }
+        Ok(_) => return,
+        Err(_) if with_leading_zeros(ip.text()).is_some() => "must not have leading 0s",
+        Err(_) => "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)",
+    };
+    ip.invalid_as(Value::from(ip.text()), detail);
+}
+
+fn check_policies(spec: &CheckedField<'_, '_>) {
     let policy = spec.at("restartPolicy");
     if policy.must_be_given() {
         policy.must_be_one_of(&["Always", "OnFailure", "Never"]);
@@ -59,14 +116,6 @@ fn check_scalars(spec: &CheckedField<'_, '_>) {
         "Default",
         "None",
     ]);
-    let deadline = spec.at("activeDeadlineSeconds");
-    let range = 1..=i64::from(i32::MAX);
-    if deadline
-        .int()
-        .is_some_and(|seconds| !range.contains(&seconds))
-    {
-        deadline.invalid("must be between 1 and 2147483647, inclusive");
-    }
 }
 
 fn check_names(spec: &CheckedField<'_, '_>) {
@@ -76,21 +125,33 @@ fn check_names(spec: &CheckedField<'_, '_>) {
             name.complain_of(name.text(), problems(name.text()));
         }
     };
-    for field in ["serviceAccountName", "nodeName", "priorityClassName"] {
+    for field in ["serviceAccountName", "nodeName"] {
         check(field, names::dns_subdomain_problems);
+    }
+    let deadline = spec.at("activeDeadlineSeconds");
+    let range = 1..=i64::from(i32::MAX);
+    if deadline
+        .int()
+        .is_some_and(|seconds| !range.contains(&seconds))
+    {
+        deadline.invalid("must be between 1 and 2147483647, inclusive");
     }
     for field in ["hostname", "subdomain"] {
         check(field, names::dns_label_problems);
     }
+    for toleration in spec.at("tolerations").items() {
+        scheduling::check_toleration(&toleration);
+    }
     for alias in spec.at("hostAliases").items() {
-        let ip = alias.at("ip");
-        if ip.text().parse::<IpAddr>().is_err() {
-            let detail = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
-            ip.invalid_as(Value::from(ip.text()), detail);
-        }
+        check_ip(&alias.at("ip"));
         for host in alias.at("hostnames").items() {
             host.complain_of(host.text(), names::dns_subdomain_problems(host.text()));
         }
+    }
+    check("priorityClassName", names::dns_subdomain_problems);
+    let preemption = spec.at("preemptionPolicy");
+    if preemption.is_set() {
+        preemption.must_be_one_of(&["PreemptLowerPriority", "Never"]);
     }
 }
 
@@ -116,6 +177,19 @@ fn volumes<'v>(volumes: &CheckedField<'_, 'v>) -> Vec<&'v str> {
         }
     }
     names
+}
+
+/// Checks what holds for images of Pods and not of templates.
+#[doc(alias = "validateContainersOnlyForPod")]
+pub(crate) fn check_images(spec: &CheckedField<'_, '_>) {
+    for list in ["containers", "initContainers"] {
+        for container in spec.at(list).items() {
+            let image = container.at("image");
+            if image.text().trim() != image.text() {
+                image.invalid("must not have leading or trailing whitespace");
+            }
+        }
+    }
 }
 
 /// Checks the metadata of a pod template; a real server leaves it out of the paths.
