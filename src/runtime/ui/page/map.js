@@ -107,7 +107,7 @@ function fit() {
   }
   const shape = (canvas.clientWidth || 4) / (canvas.clientHeight || 3);
   const ideal = Math.sqrt(states.length * shape);
-  const step = ideal > 100 ? 50 : ideal > 20 ? 10 : 1;
+  const step = ideal > 300 ? 50 : ideal > 20 ? 10 : 1;
   columns = Math.max(1, Math.round(ideal / step) * step);
   begun(Math.max(1, Math.ceil(states.length / columns)));
 }
@@ -357,7 +357,7 @@ function middle(pointers) {
 function showTip(x, y, index) {
   $("tip").hidden = index == null;
   if (index == null) return;
-  setText($("tip"), `${say(index)}: ${wordOf(index)}`);
+  setText($("tip"), `${index}: ${wordOf(index)}`);
   $("tip").style.left = `${Math.max(0, Math.min(x + 12, $("map").clientWidth - 150))}px`;
   $("tip").style.top = `${y > 40 ? y - 36 : y + 24}px`;
 }
