@@ -78,13 +78,14 @@ function take({ job: changed, completions, anew, came }) {
 function apply() {
   if (map.size() === 0) return;
   const index = Number.parseInt(wanted.index, 10);
-  map.goTo(wanted);
   if (index >= 0 && index < map.size()) {
     if (index !== map.chosenIndex()) {
       map.choose(index, true);
       $("chosen").scrollIntoView({ block: "nearest" });
     }
   } else if (map.chosenIndex() != null) map.choose(null, false);
+  // Last: choosing an index moves the map to it.
+  map.goTo(wanted);
 }
 
 async function readObject() {
