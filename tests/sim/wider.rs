@@ -60,6 +60,7 @@ impl Scenario {
 
     /// Gives some Jobs a feature more.
     fn widen_jobs(&mut self, dice: &mut Dice) {
+        let is_restored = self.profiles.contains(&Profile::Backup);
         let mut lasts = 0;
         for (_, deed) in &mut self.deeds {
             let (Deed::CreateJob(BUSY, _, spec) | Deed::CreateJob(HOSTILE, _, spec)) = deed else {
@@ -67,7 +68,14 @@ impl Scenario {
             };
             let mut dice = dice.split();
             if dice.permille(500) {
-                lasts = widen(spec, &mut dice).max(lasts);
+                let mut wider = spec.clone();
+                let more = widen(&mut wider, &mut dice);
+                // A hollow kubelet that starts anew never stops a Pod whose init containers were done before.
+                if is_restored && !wider["template"]["spec"]["initContainers"].is_null() {
+                    continue;
+                }
+                *spec = wider;
+                lasts = more.max(lasts);
             }
         }
         self.lasts = lasts;
