@@ -228,7 +228,7 @@ impl Client {
     fn record(&self, call: &Call, begun: Instant, code: std::result::Result<u16, &ApiError>) {
         if let Some(on_request) = &self.on_request {
             // An answer that is no success is an error here, with its code.
-            let code = code.map_or_else(|error| error.code, |code| code);
+            let code = code.unwrap_or_else(|error| error.code);
             let code = Some(code).filter(|code| *code != 0);
             on_request(&call.method, code, begun.elapsed());
         }

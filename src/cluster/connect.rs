@@ -64,9 +64,8 @@ pub async fn configure(
     };
     let (config, file) = match kubeconfig {
         None if context.is_none() => {
-            let config = match Config::infer().await {
-                Ok(config) => config,
-                Err(_) => return Err(ConnectError::NoConfig(looked_for().await)),
+            let Ok(config) = Config::infer().await else {
+                return Err(ConnectError::NoConfig(looked_for().await));
             };
             // If there is none, the service account's files are named in the configuration.
             (config, Kubeconfig::read().ok())

@@ -65,7 +65,7 @@ impl Gangs {
             GangObject::PodGroup(_) => (Kind::PodGroup, self.api.pod_groups(namespace)),
         };
         let body = gang_object_body(&self.api, job, uid, object);
-        let expected = ExpectedAnswer::Named(object.name().clone());
+        let expected = ExpectedAnswer::Named(object.name().as_str().into());
         let creation = Call::create_whole(path, body);
         Named::new("create", kind.plural(), creation, expected)
     }

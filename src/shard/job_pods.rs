@@ -13,7 +13,7 @@ use hashbrown::HashSet;
 use crate::{
     machine::CallResult,
     model::{Exponential, JobId, Monotonic, Now, PodRecord, Uid},
-    wire::{ApiError, Call, PodDecoder, decode_list_page, paths},
+    wire::{ApiError, Call, ExpectedAnswer, PodDecoder, decode_list_page, paths},
 };
 
 use super::{
@@ -125,7 +125,7 @@ impl Shard {
         let JobId { uid, key: job } = &*actor.id;
         let selector = actor.selector.as_deref();
         let path = paths::pods_of_job_page(&job.namespace, *uid, selector, (PAGE_SIZE, token));
-        let list = Named::new("list", "pods", Call::get(path));
+        let list = Named::new("list", "pods", Call::get(path), ExpectedAnswer::List);
         (self.outbox).ask((&job.namespace, *uid), list, Caller::JobPods(key));
     }
 

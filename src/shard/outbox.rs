@@ -59,7 +59,7 @@ impl Named {
 
     /// GET of a Job.
     pub(super) fn get_job(JobKey { namespace, name }: &JobKey) -> Self {
-        let expected = ExpectedAnswer::Named(name.clone());
+        let expected = ExpectedAnswer::Named(name.as_str().into());
         Self::new(
             "get",
             "jobs",
@@ -133,7 +133,7 @@ struct Placed {
 #[derive(Debug)]
 enum CallUnderWay {
     Placed(Box<Placed>),
-    Event(Sending, &'static str, ExpectedAnswer),
+    Event(Box<Sending>, &'static str, ExpectedAnswer),
 }
 
 /// What an answer belongs to.
@@ -319,7 +319,11 @@ impl Outbox {
         }
         let (sending, named) = self.events.poll()?;
         self.limiter.spend();
-        let id = self.begin(CallUnderWay::Event(sending, named.verb, named.expected));
+        let id = self.begin(CallUnderWay::Event(
+            Box::new(sending),
+            named.verb,
+            named.expected,
+        ));
         Some(request(id, named.call))
     }
 
@@ -347,7 +351,7 @@ impl Outbox {
             CallUnderWay::Event(sending, verb, expected) => {
                 let result = checked(&expected, result);
                 self.metrics.call(verb, "events", code_of(&result));
-                if let Some(late) = self.events.answered(sending, &result, now) {
+                if let Some(late) = self.events.answered(*sending, &result, now) {
                     self.metrics.event_delay.observe(late.as_secs_f64());
                 }
                 return None;

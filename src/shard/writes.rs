@@ -52,9 +52,9 @@ pub(super) enum WriteStep {
     /// The name is taken, and it is looked by whom.
     Looking,
     /// The server refused the status as a conflict, and the Job is read again.
-    Comparing(ApiError),
+    Comparing(Box<ApiError>),
     /// The server refused the patch as a conflict, and the Pod is read again.
-    Refreshing(ApiError),
+    Refreshing(Box<ApiError>),
 }
 
 /// What is to be written.
@@ -389,7 +389,7 @@ impl AnsweredWrite<'_> {
             }
             Err(error) if error.kind == ErrorKind::Conflict && is_versioned => {
                 let look = Named::get_pod(&job.namespace, &pod.name);
-                return Next::Call(look, WriteStep::Refreshing(error));
+                return Next::Call(look, WriteStep::Refreshing(Box::new(error)));
             }
             Err(error) => {
                 tracing::debug!(%job, pod = %pod.name, %error, "finalizer not removed");
@@ -458,7 +458,7 @@ impl AnsweredWrite<'_> {
         match error.kind {
             ErrorKind::Conflict => {
                 tracing::debug!(%job, %error, "status not written");
-                return Next::Call(Named::get_job(job), WriteStep::Comparing(error));
+                return Next::Call(Named::get_job(job), WriteStep::Comparing(Box::new(error)));
             }
             ErrorKind::NotFound => tracing::debug!(%job, %error, "status not written"),
             _ => {

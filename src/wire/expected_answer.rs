@@ -5,7 +5,6 @@
 //!
 //! Must not: know why a call was made.
 
-use compact_str::CompactString;
 use serde::Deserialize;
 
 use crate::model::Uid;
@@ -15,6 +14,7 @@ use super::{
     json::{self, Text},
     pod::{AckMetadata, metadata, protobuf::text},
     protobuf::{self, Malformed, ProtobufMessage, Value},
+    watch::decode_list_page,
 };
 
 /// How much of an unexpected body an error message shows.
@@ -24,11 +24,13 @@ const SHOWN: usize = 80;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ExpectedAnswer {
     /// An object of this name; its UID is not known before.
-    Named(CompactString),
+    Named(Box<str>),
     /// The object with this UID.
     OfUid(Uid),
     /// The object with this UID, which is being deleted, or a Status of success once it is gone.
     DeletionOf(Uid),
+    /// A page of a list, with a version.
+    List,
 }
 
 impl ExpectedAnswer {
@@ -38,6 +40,7 @@ impl ExpectedAnswer {
             Self::Named(name) => object(body).is_some_and(|object| *object.name == **name),
             Self::OfUid(uid) => is_of(*uid, body),
             Self::DeletionOf(uid) => is_of(*uid, body) || is_success(*uid, body),
+            Self::List => decode_list_page(body).is_ok(),
         };
         match is_expected {
             true => Ok(()),

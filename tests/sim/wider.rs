@@ -25,6 +25,9 @@ const STOPPED: u64 = 5;
 /// The Job that nobody in the simulation manages.
 const FOREIGN: u64 = 7;
 
+/// Adds something to a scenario.
+type Cast = fn(&mut Scenario, &mut Dice);
+
 impl Scenario {
     /// The scenario of a seed, widened.
     pub(crate) fn cast_wide(seed: u64, of: &[Profile]) -> Self {
@@ -32,7 +35,7 @@ impl Scenario {
         let mut dice = Dice::new(seed ^ 0x71de_0001);
         scenario.gives_way = dice.permille(500);
         scenario.widen_jobs(&mut dice.split());
-        let bundles: [(u64, fn(&mut Self, &mut Dice)); 7] = [
+        let bundles: [(u64, Cast); 7] = [
             (150, Self::add_cron_job),
             (120, Self::add_denial),
             (250, Self::add_stopped_job),

@@ -15,7 +15,7 @@ use crate::{
 
 pub(super) fn get_cron_job(key: &JobKey) -> Named {
     let path = paths::cron_job(&key.namespace, &key.name);
-    let expected = ExpectedAnswer::Named(key.name.clone());
+    let expected = ExpectedAnswer::Named(key.name.as_str().into());
     Named::new("get", "cronjobs", Call::get(path), expected)
 }
 
@@ -33,7 +33,7 @@ pub(super) fn create_job(
 ) -> Result<Named, serde_json::Error> {
     let body = wire::job_of_cron_job(decoded, &job.name, &job.timestamp)?;
     let path = paths::jobs(Some(&key.namespace));
-    let expected = ExpectedAnswer::Named(job.name.clone());
+    let expected = ExpectedAnswer::Named(job.name.as_str().into());
     Ok(Named::new(
         "create",
         "jobs",

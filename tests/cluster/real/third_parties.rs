@@ -80,7 +80,7 @@ fn job_of(number: usize, manager: Option<&str>) -> Value {
     spec["backoffLimit"] = json!(0);
     spec["managedBy"] = json!(manager);
     spec["template"]["metadata"]["annotations"]["sim.lakh.dev/duration"] = json!("36000s");
-    if number % 2 == 0 {
+    if number.is_multiple_of(2) {
         spec["completionMode"] = json!("NonIndexed");
     }
     job
@@ -122,9 +122,8 @@ impl Queued<'_> {
     async fn stop(&self) {
         assert!(self.patch(json!({"spec": {"suspend": true}})).await);
         let status = json!({"status": {"startTime": null}}).to_string();
-        let cleared = self
-            .client
-            .patch(&format!("{}/status", self.path), Patch::Merge, status);
+        let path = format!("{}/status", self.path);
+        let cleared = self.client.patch(&path, Patch::Merge, status);
         cleared
             .await
             .expect("a suspended Job's start time may be cleared");

@@ -48,7 +48,7 @@ async fn check(cluster: &EmbeddedCluster, event: &str, cause: &str, words: &str)
     let client = client(cluster).await;
     let (_folder, config) = support::kubeconfig(cluster);
     seen_when(&client, "/api/v1/namespaces/default/events", |events| {
-        let mut events = listed(events).into_iter();
+        let mut events = listed(events).iter();
         events.any(|seen| seen["reason"] == event)
     })
     .await;

@@ -305,11 +305,14 @@ fn effects(machine: &mut JobMachine, pods: &mut PodTable, now: Now) -> Vec<Effec
     std::iter::from_fn(|| machine.poll_effect()).collect()
 }
 
+/// Gives the refusal of an effect, if it is of the kind that is to be refused.
+type Refusal = fn(&Effect) -> Option<Outcome>;
+
 /// The successor waits after a refusal as long as its predecessor would have.
 #[test]
 fn a_successor_inherits_the_waits_after_refusals() {
     let now = Now::at(Time::from_secs(100_000));
-    let refusals: [(&str, fn(&Effect) -> Option<Outcome>); 4] = [
+    let refusals: [(&str, Refusal); 4] = [
         ("creation", |effect| match effect {
             Effect::CreatePod(new) => Some(Outcome::PodNotCreated(new.id(), CreateError::Refused)),
             _ => None,

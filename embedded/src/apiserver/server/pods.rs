@@ -158,8 +158,10 @@ impl ApiServer {
 #[derive(Clone)]
 pub struct PodOutput(
     /// Gives none for a container without output of its own.
-    pub Arc<dyn Fn(&[u8], &str, bool) -> Option<String> + Send + Sync>,
+    pub Arc<OutputOf>,
 );
+
+type OutputOf = dyn Fn(&[u8], &str, bool) -> Option<String> + Send + Sync;
 
 impl fmt::Debug for PodOutput {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -3,16 +3,13 @@
 
 use std::time::Duration;
 
-use crate::{
-    cli::{
-        doctor::{
-            facts::{Facts, LeaseFacts},
-            patient::Patient,
-            report::{Diagnosis, Level},
-        },
-        words::span,
+use crate::cli::{
+    doctor::{
+        facts::{Facts, LeaseFacts},
+        patient::Patient,
+        report::{Diagnosis, Level},
     },
-    model::Time,
+    words::span,
 };
 
 /// A server that is only slow renews its Lease within this.
@@ -66,5 +63,5 @@ pub(super) fn is_stuck(facts: &Facts) -> bool {
 }
 
 fn age(lease: &LeaseFacts) -> Duration {
-    lease.seen.since(lease.renewed.unwrap_or(Time::default()))
+    lease.seen.since(lease.renewed.unwrap_or_default())
 }
