@@ -10,7 +10,11 @@
 //! Must not: read a clock (`now` is the time since the program began, by a clock that nobody sets), or know
 //! what a write is.
 
-use std::{collections::VecDeque, hash::Hash, time::Duration};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    hash::Hash,
+    time::Duration,
+};
 
 use hashbrown::HashMap;
 
@@ -66,6 +70,10 @@ pub struct FairQueue<N, J, T> {
     limit: InFlightLimit<N>,
     /// Until when somebody waits for a busy server, at the latest.
     pauses_until: Duration,
+    /// Tenants that a server refused something, each once, and when to look whether they can be forgotten. The number
+    /// makes keys of one moment differ.
+    looks: BTreeMap<(Duration, u64), N>,
+    last_look: u64,
 }
 
 #[derive(Debug)]
@@ -80,6 +88,8 @@ struct Tenant<J, T> {
     waiting: usize,
     in_flight: usize,
     limit: TenantLimit,
+    /// It is among [`FairQueue::looks`].
+    is_looked_at: bool,
 }
 
 #[derive(Debug)]
@@ -134,6 +144,7 @@ impl<J, T> Default for Tenant<J, T> {
             waiting: 0,
             in_flight: 0,
             limit: TenantLimit::default(),
+            is_looked_at: false,
         }
     }
 }
@@ -243,6 +254,14 @@ impl<J: Clone + Eq + Hash, T> Tenant<J, T> {
         self.lanes.is_empty() && !is_waited_for && self.limit.is_default(now)
     }
 
+    /// Forgets Jobs that were kept for a pause alone; gives when to look again, unless there is no reason to.
+    fn forget_pauses(&mut self, now: Duration) -> Option<Duration> {
+        self.lanes.retain(|_, lane| !lane.is_idle(now));
+        let lanes = self.lanes.values().map(|lane| lane.paused_until);
+        let due = lanes.chain([self.limit.forgotten_at()]);
+        due.filter(|due| *due > now).max()
+    }
+
     /// When one of its writes may go that waits.
     fn next_due(&self) -> Option<Duration> {
         let waiting = self.lanes.values().filter(|lane| !lane.is_empty());
@@ -262,6 +281,8 @@ impl<N: Clone + Eq + Hash, J: Clone + Eq + Hash, T> FairQueue<N, J, T> {
             waiting: 0,
             limit: InFlightLimit::new(max),
             pauses_until: Duration::ZERO,
+            looks: BTreeMap::new(),
+            last_look: 0,
         }
     }
 
@@ -335,18 +356,34 @@ impl<N: Clone + Eq + Hash, J: Clone + Eq + Hash, T> FairQueue<N, J, T> {
             tenant.end_turns(now);
             self.forget_if_idle(&name, now);
         }
-        if self.pauses_until > Duration::ZERO && self.pauses_until <= now {
-            self.pauses_until = Duration::ZERO;
-            self.forget_pauses(now);
+        self.forget_pauses(now);
+    }
+
+    /// Forgets tenants that were kept for a pause or a limit alone, once those are over.
+    fn forget_pauses(&mut self, now: Duration) {
+        while let Some(look) = self.looks.first_entry()
+            && look.key().0 <= now
+        {
+            let name = look.remove();
+            let Some(tenant) = self.tenants.get_mut(&name) else {
+                continue;
+            };
+            tenant.is_looked_at = false;
+            match tenant.forget_pauses(now) {
+                Some(due) => self.look_at(&name, due),
+                None => self.forget_if_idle(&name, now),
+            }
         }
     }
 
-    /// Forgets whoever was kept for a pause alone.
-    fn forget_pauses(&mut self, now: Duration) {
-        self.tenants.retain(|_, tenant| {
-            tenant.lanes.retain(|_, lane| !lane.is_idle(now));
-            !tenant.is_idle(now)
-        });
+    /// Has a tenant looked at then, unless it is looked at before.
+    fn look_at(&mut self, name: &N, due: Duration) {
+        if let Some(tenant) = self.tenants.get_mut(name)
+            && !std::mem::replace(&mut tenant.is_looked_at, true)
+        {
+            self.last_look += 1;
+            self.looks.insert((due, self.last_look), name.clone());
+        }
     }
 
     fn pop_called(&mut self, room: Room, now: Duration) -> Option<(N, J, T)> {
@@ -426,8 +463,10 @@ impl<N: Clone + Eq + Hash, J: Clone + Eq + Hash, T> FairQueue<N, J, T> {
         }
         if let WriteAnswer::Busy { pause, .. } | WriteAnswer::Denied(pause) = answer {
             self.pauses_until = self.pauses_until.max(now + pause);
+            self.look_at(name, now + pause);
         }
         self.forget_if_idle(name, now);
+        self.forget_pauses(now);
     }
 
     fn forget_if_idle(&mut self, name: &N, now: Duration) {

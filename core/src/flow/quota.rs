@@ -5,7 +5,7 @@
 //!
 //! Must not: ask the server anything.
 
-use std::time::Duration;
+use std::{collections::VecDeque, time::Duration};
 
 use compact_str::CompactString;
 use hashbrown::HashMap;
@@ -24,6 +24,8 @@ pub struct QuotaWaits {
     forgotten_after: Duration,
     /// When each Job was refused last.
     refused: HashMap<CompactString, HashMap<Uid, Monotonic>>,
+    /// All refusals of late, the oldest first.
+    order: VecDeque<(Monotonic, CompactString, Uid)>,
 }
 
 impl QuotaWaits {
@@ -32,16 +34,31 @@ impl QuotaWaits {
         Self {
             forgotten_after: retry.max * 2,
             refused: HashMap::new(),
+            order: VecDeque::new(),
         }
     }
 
     /// How long a Job waits at most whose Pod was refused by a quota.
     pub fn refused(&mut self, namespace: &CompactString, job: Uid, now: Monotonic) -> Duration {
+        self.forget_old(now);
         let jobs = self.refused.entry(namespace.clone()).or_default();
         jobs.insert(job, now);
-        jobs.retain(|_, at| now.since(*at) < self.forgotten_after);
+        self.order.push_back((now, namespace.clone(), job));
         let count = u32::try_from(jobs.len()).unwrap_or(u32::MAX);
         PERIOD.saturating_mul(count)
+    }
+
+    /// Forgets Jobs that have not tried for long, of all namespaces.
+    fn forget_old(&mut self, now: Monotonic) {
+        while let Some((at, ..)) = self.order.front()
+            && now.since(*at) >= self.forgotten_after
+            && let Some((at, namespace, job)) = self.order.pop_front()
+        {
+            let of_namespace = self.refused.get(&namespace);
+            if of_namespace.and_then(|jobs| jobs.get(&job)) == Some(&at) {
+                self.created(&namespace, job);
+            }
+        }
     }
 
     /// A Job's Pod was created.
@@ -80,5 +97,19 @@ mod tests {
         waits.created(&"a".into(), Uid::from_u128(4));
         waits.created(&"b".into(), Uid::from_u128(3));
         assert!(waits.refused.is_empty());
+    }
+
+    #[test]
+    fn namespaces_that_are_gone_are_forgotten() {
+        let mut waits = QuotaWaits::new(Exponential {
+            base: Duration::from_secs(1),
+            max: Duration::from_secs(60),
+        });
+        for number in 0..1_000 {
+            let now = Monotonic::from_secs(number);
+            let namespace = format!("pull-request-{number}");
+            waits.refused(&namespace.as_str().into(), Uid::from_u128(1), now);
+        }
+        assert_eq!((waits.refused.len(), waits.order.len()), (120, 120));
     }
 }

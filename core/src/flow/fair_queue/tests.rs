@@ -468,3 +468,31 @@ fn nothing_is_lost_in_random_histories() {
         assert_eq!(left.count(), 0, "seed {seed}");
     }
 }
+
+#[test]
+fn tenants_that_were_refused_and_never_come_again_are_forgotten() {
+    let mut queue: FairQueue<u32, u32, u32> = FairQueue::new(96);
+    let second = Duration::from_secs(1);
+    let mut now = second;
+    let mut most = 0;
+    // More than go through all of them each time could be done in hours.
+    for tenant in 0..100_000 {
+        queue.push(&tenant, &0, Rank::Usual, tenant);
+        while queue.pop(now).is_none() {
+            now += second / 100;
+        }
+        let pause = second / 100;
+        let busy = WriteAnswer::Busy { sent: now, pause };
+        queue.done(&tenant, &0, busy, now);
+        now += second / 50;
+        most = most.max(queue.tenants.len());
+    }
+    // Those of the last five minutes.
+    assert!((1..=15_100).contains(&most), "{most}");
+    now += second * 301;
+    queue.push(&100_000, &0, Rank::Usual, 1);
+    let (tenant, job, _) = queue.pop(now).expect("it may go");
+    queue.done(&tenant, &job, WriteAnswer::Taken, now);
+    let _ = queue.pop(now);
+    assert_eq!((queue.tenants.len(), queue.looks.len()), (0, 0));
+}

@@ -7,6 +7,10 @@
 
 use std::time::Duration;
 
+/// A limit that has not changed for this long says nothing of the server any more. It is ten times the longest pause that a
+/// server may ask for.
+const FORGOTTEN_AFTER: Duration = Duration::from_secs(300);
+
 /// See the module's text.
 #[derive(Debug, Default)]
 pub(in crate::flow) struct TenantLimit {
@@ -22,7 +26,8 @@ pub(in crate::flow) struct TenantLimit {
 impl TenantLimit {
     /// Whether one more may be in flight.
     pub(in crate::flow) fn allows(&self, in_flight: usize, now: Duration) -> bool {
-        self.limit.is_none_or(|limit| in_flight < limit) && self.paused_until <= now
+        let limit = self.limit.filter(|_| now < self.forgotten_at());
+        limit.is_none_or(|limit| in_flight < limit) && self.paused_until <= now
     }
 
     /// The server was too busy for a write that was sent then. Those sent before the limit changed say
@@ -34,6 +39,9 @@ impl TenantLimit {
         max: usize,
         now: Duration,
     ) {
+        if self.forgotten_at() <= now {
+            self.limit = None;
+        }
         self.paused_until = self.paused_until.max(now + pause);
         if self.limit.is_none() || sent > self.changed {
             self.limit = Some((self.limit.unwrap_or(max) / 2).max(1));
@@ -58,7 +66,18 @@ impl TenantLimit {
 
     /// Whether there is nothing to remember.
     pub(in crate::flow) fn is_default(&self, now: Duration) -> bool {
-        self.limit.is_none() && self.paused_until <= now
+        match self.limit {
+            None => self.paused_until <= now,
+            Some(_) => self.forgotten_at() <= now,
+        }
+    }
+
+    /// When there is nothing to remember any more, if nothing else happens.
+    pub(in crate::flow) fn forgotten_at(&self) -> Duration {
+        match self.limit {
+            None => self.paused_until,
+            Some(_) => self.changed.max(self.paused_until) + FORGOTTEN_AFTER,
+        }
     }
 
     /// Until when nothing goes.
@@ -92,5 +111,16 @@ mod tests {
             limit.taken(96, at(secs));
         }
         assert!(limit.is_default(at(40)));
+    }
+
+    #[test]
+    fn a_limit_of_long_ago_is_forgotten() {
+        let mut limit = TenantLimit::default();
+        let at = |secs| SECOND * secs;
+        limit.refused(at(9), SECOND, 96, at(10));
+        assert!(!limit.is_default(at(310)) && !limit.allows(48, at(310)));
+        assert!(limit.is_default(at(311)) && limit.allows(48, at(311)));
+        limit.refused(at(999), SECOND, 96, at(1_000));
+        assert_eq!(limit.limit, Some(48), "as if it were the first time");
     }
 }
