@@ -84,6 +84,10 @@ pub(super) struct Tunables {
     /// lakh.dev/index-record; 0 for none.
     #[arg(long, value_name = "MIB", default_value_t = (defaults().index_record_bytes >> 20) as u32, value_parser = clap::value_parser!(u32).range(..=65_536))]
     index_record_memory: u32,
+    /// Memory in MiB for templates of Jobs that make Pods and of CronJobs, half of it at most for a namespace; others are
+    /// read when they are needed.
+    #[arg(long, value_name = "MIB", default_value_t = (defaults().template_bytes >> 20) as u32, value_parser = clap::value_parser!(u32).range(..=65_536))]
+    template_memory: u32,
 }
 
 /// What is so if nobody says otherwise.
@@ -140,6 +144,7 @@ impl Tunables {
             namespaces: self.namespaces,
             summarizes_failures: self.failure_summaries,
             index_record_bytes: (self.index_record_memory as usize) << 20,
+            template_bytes: (self.template_memory as usize) << 20,
             listen,
             expose_debug: false,
             ui: None,

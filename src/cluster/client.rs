@@ -8,16 +8,15 @@ use std::{
 use bytes::Bytes;
 use futures::{StreamExt as _, stream::BoxStream};
 use http::{Method, Response, header};
-use http_body_util::{BodyExt as _, BodyStream, Limited};
+use http_body_util::{BodyExt as _, BodyStream, LengthLimitError, Limited};
 
 use crate::{
     clock::instant,
-    wire::{ApiError, Call, Encoding, Patch},
+    wire::{ANSWER_MAX, ApiError, Call, Encoding, Patch},
 };
 
 use super::{
     Result, Sockets, Trouble,
-    connection::ANSWER_MAX,
     server_status::ServerStatus,
     transport::{Transport, TransportError},
 };
@@ -216,10 +215,14 @@ impl Client {
     pub async fn exchange(&self, call: &Call) -> Result<Response<Bytes>> {
         named(&call.path)?;
         let begun = instant();
-        let answer = in_time(CALL_TIMEOUT, async {
-            self.transport.send(call).await.map_err(no_answer)
-        })
-        .await;
+        let sent = async {
+            let answer = self.transport.send(call).await;
+            answer.map_err(|error| match error.is::<LengthLimitError>() {
+                true => ApiError::too_long(call.answer_max),
+                false => no_answer(error),
+            })
+        };
+        let answer = in_time(CALL_TIMEOUT, sent).await;
         let code = answer.as_ref().map(|answer| answer.status().as_u16());
         self.record(call, begun, code);
         answer

@@ -24,10 +24,6 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::{budget::OpenGuard, transport::TransportError};
 
-/// The longest answer that is read as a whole: a page of 500 objects of half a MiB each, far more than the
-/// controller has memory for.
-pub(super) const ANSWER_MAX: usize = 256 << 20;
-
 /// The body of a request.
 pub(super) type Body = Full<Bytes>;
 
@@ -66,10 +62,11 @@ impl<Io: Read + Write + Unpin> Connection<Io> {
         driver.poll(&mut context).is_ready() || self.sender.is_closed()
     }
 
-    /// Makes a call, and returns the connection if it can be used for another.
+    /// Makes a call, reads an answer of at most so many bytes, and returns the connection if it can be used for another.
     pub(super) async fn send(
         self,
         request: Request<Body>,
+        answer_max: usize,
     ) -> Result<(Response<Bytes>, Option<Self>), Failure> {
         let Self {
             mut sender,
@@ -81,7 +78,7 @@ impl<Io: Read + Write + Unpin> Connection<Io> {
             let answer = async {
                 let response = exchange(&mut sender, request).await?;
                 let (head, body) = response.into_parts();
-                let body = Limited::new(body, ANSWER_MAX).collect().await;
+                let body = Limited::new(body, answer_max).collect().await;
                 let body = body.map_err(Failure::Lost)?;
                 Ok(Response::from_parts(head, body.to_bytes()))
             };
@@ -190,6 +187,7 @@ fn poll_driven<T, E>(
 #[cfg(test)]
 mod tests {
     use futures::FutureExt as _;
+    use http_body_util::LengthLimitError;
     use hyper_util::rt::TokioIo;
     use tokio::{
         io::{AsyncReadExt as _, AsyncWriteExt as _, duplex},
@@ -201,6 +199,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_answer_without_end_is_given_up() {
+        const MAX: usize = 16 << 20;
         let (ours, mut servers) = duplex(1 << 20);
         let server = tokio::spawn(async move {
             let mut request = [0; 1_024];
@@ -220,10 +219,13 @@ mod tests {
         let connection = Connection::new(TokioIo::new(ours), Budget::new(1).open()).await;
         let connection = connection.expect("nothing is asked yet");
         let request = Request::get("/").body(Body::default());
-        let answer = connection.send(request.expect("a request")).await;
-        assert!(matches!(answer, Err(Failure::Lost(_))));
+        let answer = connection.send(request.expect("a request"), MAX).await;
+        let Err(Failure::Lost(error)) = answer else {
+            panic!("it is too long");
+        };
+        assert!(error.is::<LengthLimitError>());
         let sent = server.await.expect("it ends");
-        assert!(sent >= ANSWER_MAX, "{sent}");
+        assert!(sent >= MAX, "{sent}");
     }
 
     #[tokio::test]

@@ -144,7 +144,7 @@ impl Shared {
                 // In a box: few calls need room for it.
                 None => Box::pin(self.connect(current)).await?,
             };
-            match connection.send(request).await {
+            match connection.send(request, call.answer_max).await {
                 Ok((answer, connection)) => {
                     if let Some(connection) = connection {
                         self.pool.keep(connection, tls);

@@ -249,7 +249,7 @@ mod tests {
     use crate::{
         controller::LeaderElection,
         election::LeaseTimings,
-        informer::{Kind, Kinds, Watched},
+        informer::{Kind, Kinds, PageBounds, Watched},
         metrics::Metrics,
         model::{Division, Partition, TRACKING_FINALIZER, Time},
         rate_limiter::{Limiter, Rate},
@@ -282,6 +282,7 @@ mod tests {
                 finalizer: TRACKING_FINALIZER,
                 api: None,
                 summarizes_all: false,
+                pages: PageBounds::default(),
             };
             let limiter = Arc::new(Limiter::new(Rate { qps: 0, burst: 0 }));
             let metrics = Arc::new(Metrics::default());

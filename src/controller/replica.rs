@@ -231,7 +231,7 @@ mod tests {
     use super::*;
     use crate::{
         election::LeaseTimings,
-        informer::Kind,
+        informer::{Kind, PageBounds},
         model::{Division, TRACKING_FINALIZER, Time},
         shard::Rate,
         wire::Encoding,
@@ -262,6 +262,7 @@ mod tests {
                 finalizer: TRACKING_FINALIZER,
                 api: None,
                 summarizes_all: false,
+                pages: PageBounds::default(),
             };
             let settings = Settings {
                 is_elected: true,

@@ -16,7 +16,7 @@ use crate::{
     embedded::apiserver::{
         ApiServer, Body, Limits as ServerLimits, Reply, Request as Asked, WatchCursor, prepare,
     },
-    informer::Watched,
+    informer::{PageBounds, Watched},
     machine::{CallResult, Input, Request},
     metrics::Metrics,
     model::{Limits, Now, Time},
@@ -216,6 +216,7 @@ impl World {
             finalizer: mode.finalizer(),
             api: None,
             summarizes_all: false,
+            pages: PageBounds::default(),
         };
         let settings = Settings {
             controllers,
@@ -229,6 +230,7 @@ impl World {
             is_elected: true,
             summarizes_all: false,
             record_memory: RecordMemory::new(1 << 20),
+            template_bytes: 1 << 20,
         };
         let election = LeaderElection {
             namespace: "kube-system".to_owned(),

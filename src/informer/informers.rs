@@ -27,6 +27,7 @@ use super::{
     contact::Contact,
     news::{Extent, Kind, Kinds, Notice},
     outside::Outside,
+    page_size::PageBounds,
     read_ranges::ReadRanges,
     reflector::{Reflector, Tell},
 };
@@ -52,6 +53,8 @@ pub struct Watched {
     pub api: Option<SchedulingApi>,
     /// Whether it is read of all Jobs how their Pods fail, and not only of those that ask for it.
     pub summarizes_all: bool,
+    /// The bounds of the pages of lists.
+    pub pages: PageBounds,
 }
 
 impl Watched {
@@ -102,7 +105,13 @@ impl Informers {
                 };
                 let path = watched.path(&extent);
                 let contact = Contact::new(metrics.watch(kind.plural(), namespace.clone()));
-                reflectors.push(Reflector::new(extent, path, decoder.clone(), contact));
+                reflectors.push(Reflector::new(
+                    extent,
+                    path,
+                    decoder.clone(),
+                    watched.pages,
+                    contact,
+                ));
             }
         }
         Self {

@@ -11,6 +11,7 @@ mod contact;
 mod informers;
 mod news;
 mod outside;
+mod page_size;
 mod read;
 mod read_ranges;
 mod reflector;
@@ -21,7 +22,8 @@ mod witness;
 
 pub(crate) use contact::{Contact, FailureRun, Tried};
 pub use informers::{Informers, Watched, is_informers};
-pub use news::{Change, Extent, Kind, Kinds, News, Notice, Observed};
+pub use news::{Change, Extent, Kind, Kinds, News, Notice, Observed, TooLongObject};
+pub use page_size::PageBounds;
 pub use read_ranges::ReadRanges;
 pub(crate) use reflector::WATCH_SECONDS;
 pub(crate) use retry::RETRY;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::{
     model::{DecodedPod, Monotonic, PodGroup, Uid, Workload},
-    wire::{DecodedCronJob, DecodedGangObject, DecodedJob},
+    wire::{DecodedCronJob, DecodedGangObject, DecodedJob, ObjectIdentity},
 };
 
 /// The kinds that are watched.
@@ -108,6 +108,7 @@ impl News<'_> {
             Observed::CronJob(read) => Observed::CronJob(read),
             Observed::Workload(read) => Observed::Workload(read),
             Observed::PodGroup(read) => Observed::PodGroup(read),
+            Observed::TooLong(object) => Observed::TooLong(object),
         };
         News {
             change: self.change,
@@ -133,6 +134,19 @@ pub enum Observed<'a> {
     Workload(Box<DecodedGangObject<Workload>>),
     /// A PodGroup.
     PodGroup(Box<DecodedGangObject<PodGroup>>),
+    /// An object of any kind that is too long to be read.
+    TooLong(Box<TooLongObject>),
+}
+
+/// An object that is longer than an answer may be. It is there, and nothing but its identity is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TooLongObject {
+    /// Its kind.
+    pub kind: Kind,
+    /// Its name, UID and version.
+    pub object: ObjectIdentity,
+    /// The bytes that an answer may have.
+    pub longest: usize,
 }
 
 impl Observed<'_> {
@@ -144,6 +158,7 @@ impl Observed<'_> {
             Self::CronJob(read) => &read.cron_job.key.namespace,
             Self::Workload(read) => &read.namespace,
             Self::PodGroup(read) => &read.namespace,
+            Self::TooLong(read) => &read.object.key.namespace,
         }
     }
 
@@ -158,6 +173,7 @@ impl Observed<'_> {
             }
             Self::Workload(read) => (Kind::Workload, read.uid, read.resource_version),
             Self::PodGroup(read) => (Kind::PodGroup, read.uid, read.resource_version),
+            Self::TooLong(read) => (read.kind, read.object.uid, read.object.resource_version),
         }
     }
 }

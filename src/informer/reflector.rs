@@ -6,6 +6,8 @@
 //!
 //! Must not: keep objects, or decide in which order kinds are listed.
 
+mod listing;
+
 use std::time::Duration;
 
 use crate::{
@@ -19,15 +21,13 @@ use crate::{
 
 use super::{
     contact::{Contact, Tried},
-    news::{Change, Extent, Kind, News, Notice, Observed},
+    news::{Change, Extent, Kind, News, Notice, Observed, TooLongObject},
     outside::Outside,
+    page_size::{PageBounds, PageSize},
     read::{odd_event, read, tell_of},
     retry::{RETRY, wait_after},
     witness::{Testimony, Witness},
 };
-
-/// Objects per page of a list: what the standard client asks for.
-const PAGE_SIZE: u32 = 500;
 
 /// How long the server keeps a watch open.
 pub(crate) const WATCH_SECONDS: u64 = 290;
@@ -54,6 +54,10 @@ pub(super) struct Reflector {
     path: String,
     decoder: PodDecoder,
     step: ReflectorStep,
+    /// The size of the next page.
+    page_size: PageSize,
+    /// When the last request was made.
+    asked_at: Monotonic,
     /// The request that is under way for it.
     call: Option<CallId>,
     /// What the watch brings, once it is open.
@@ -103,6 +107,9 @@ struct Told {
 enum ReflectorStep {
     /// A list's next page; its first, if the token is empty.
     List(String),
+    /// The metadata of the next object of a list, which alone is longer than a page may be, and where the list goes on
+    /// behind it.
+    PassOver(String),
     Watch,
     /// Whether the server, after it could not be heard, has come as far as it had, and has what it told of last. A
     /// watch from a version that is still to come would be open, and tell nothing; one on other data would tell what
@@ -121,21 +128,21 @@ struct WatchStream {
     heard: Monotonic,
 }
 
-/// A page of a list that was taken in.
-enum Page {
-    More(String),
-    Last(u64),
-    /// It is older than what was told before.
-    Older,
-}
-
 impl Reflector {
-    pub(super) fn new(extent: Extent, path: String, decoder: PodDecoder, contact: Contact) -> Self {
+    pub(super) fn new(
+        extent: Extent,
+        path: String,
+        decoder: PodDecoder,
+        pages: PageBounds,
+        contact: Contact,
+    ) -> Self {
         Self {
             extent,
             path,
             decoder,
             step: ReflectorStep::List(String::new()),
+            page_size: PageSize::new(pages),
+            asked_at: Monotonic::default(),
             call: None,
             stream: WatchStream::default(),
             pause: None,
@@ -227,11 +234,19 @@ impl Reflector {
     pub(super) fn request(&mut self, id: CallId, outside: &Outside) -> (Call, bool) {
         self.pause = None;
         self.call = Some(id);
+        self.asked_at = outside.now;
         let only = outside.query();
         match &self.step {
             ReflectorStep::List(token) => {
-                let path = format!("{}?limit={PAGE_SIZE}&continue={token}{only}", self.path);
-                (self.get(path), false)
+                let limit = self.page_size.limit();
+                let path = format!("{}?limit={limit}&continue={token}{only}", self.path);
+                let longest = self.page_size.longest();
+                (self.get(path).with_answer_max(longest), false)
+            }
+            ReflectorStep::PassOver(token) => {
+                let path = format!("{}?limit=1&continue={token}{only}", self.path);
+                let longest = self.page_size.longest();
+                (Call::list_metadata(path).with_answer_max(longest), false)
             }
             ReflectorStep::Compare => {
                 let witness = self.told.witness.as_ref();
@@ -331,79 +346,6 @@ impl Reflector {
         self.turn_to(ReflectorStep::Watch);
     }
 
-    fn listed(&mut self, answer: CallResult, outside: &mut Outside, tell: Tell<'_>) {
-        outside.metrics.call("list", self.label(), code_of(&answer));
-        let page = answer.and_then(|body| self.page(&body, outside, tell));
-        if page.is_ok() {
-            self.contact.listed(outside.now);
-        }
-        match page {
-            Ok(Page::More(token)) => self.turn_to(ReflectorStep::List(token)),
-            Ok(Page::Last(version)) => self.complete(version, outside),
-            Ok(Page::Older) => {
-                self.told_older(outside);
-                self.list_anew(&ApiError::behind(), outside);
-            }
-            Err(error) => {
-                self.contact.failed(Tried::List, &error, outside.now);
-                self.list_anew(&error, outside);
-            }
-        }
-    }
-
-    fn page(
-        &mut self,
-        body: &[u8],
-        outside: &mut Outside,
-        tell: Tell<'_>,
-    ) -> Result<Page, ApiError> {
-        let page = decode_list_page(body)
-            .map_err(|error| ApiError::no_answer(format!("odd list: {error}")))?;
-        let version = page.resource_version.parse().unwrap_or(0);
-        if version < self.told.newest {
-            return Ok(Page::Older);
-        }
-        // All pages are of the first one's version, also where a server says otherwise: by it lists are told apart.
-        let version = match &self.step {
-            ReflectorStep::List(token) if !token.is_empty() => self.told.listing,
-            _ => {
-                self.told.listed_last = None;
-                version
-            }
-        };
-        self.told.listing = version;
-        let shown = page.items.iter().filter_map(|item| {
-            let shown = self.object(*item, Change::Listed(version), outside, tell)?;
-            Some((shown, *item))
-        });
-        let last = shown.max_by_key(|(shown, _)| *shown);
-        let last = last.and_then(|(_, item)| read(self.extent.kind, &self.decoder, item).ok());
-        let last = last.and_then(|object| Witness::there(&object));
-        self.told.listed_last = Witness::later(self.told.listed_last.take(), last);
-        Ok(match page.continue_token {
-            token if token.is_empty() => Page::Last(version),
-            token => Page::More(token),
-        })
-    }
-
-    fn complete(&mut self, version: u64, outside: &mut Outside) {
-        outside.asked.complete(&self.extent, version);
-        let notice = Notice::Complete(self.extent.clone(), version);
-        outside.notices.push_back(notice);
-        (self.told.newest, self.told.listed, self.told.version) = (version, version, version);
-        self.synced = Some(self.told.history);
-        self.listed = Some(self.round);
-        self.watch_failures = 0;
-        self.told.is_lost = false;
-        if self.told.older_since.is_some() {
-            // It may have come this far by another way.
-            return self.turn_to(ReflectorStep::Compare);
-        }
-        let listed_last = self.told.listed_last.take();
-        self.told.witness = Witness::later(self.told.witness.take(), listed_last);
-        self.turn_to(ReflectorStep::Watch);
-    }
-
     /// A list was older than what was told before.
     fn told_older(&mut self, outside: &mut Outside) {
         let since = *self.told.older_since.get_or_insert(outside.now);
@@ -441,7 +383,7 @@ impl Reflector {
     fn watch_failed(&mut self, error: ApiError, outside: &mut Outside) {
         let is_over = matches!(
             error.kind,
-            ErrorKind::Expired | ErrorKind::Refused | ErrorKind::Ahead
+            ErrorKind::Expired | ErrorKind::Refused | ErrorKind::Ahead | ErrorKind::TooLong
         );
         self.told.newest = self.told.newest.max(self.told.version);
         if is_over {
@@ -464,7 +406,9 @@ impl Reflector {
                 Tried::SilentWatch
             }
             ReflectorStep::Watch => Tried::Watch,
-            ReflectorStep::List(_) | ReflectorStep::Compare => Tried::List,
+            ReflectorStep::List(_) | ReflectorStep::PassOver(_) | ReflectorStep::Compare => {
+                Tried::List
+            }
         };
         self.contact.failed(tried, &error, outside.now);
         let moved = self.watch().is_some() && self.told.version > self.stream.from;

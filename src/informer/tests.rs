@@ -65,6 +65,7 @@ impl World {
             finalizer: TRACKING_FINALIZER,
             api: None,
             summarizes_all: false,
+            pages: PageBounds::default(),
         };
         let limiter = Arc::new(Limiter::new(Rate { qps: 0, burst: 0 }));
         Self {
@@ -645,4 +646,107 @@ fn who_shares_asks_for_its_own_ranges_and_passes_over_what_comes_nevertheless() 
         let (_, path) = world.asked().expect("a watch");
         assert!(path.contains("resourceVersion=30&"), "{path}");
     }
+}
+
+#[test]
+fn a_page_that_is_too_long_is_asked_for_again_with_fewer_objects() {
+    let mut world = World::new();
+    let list = world.asks("jobs?limit=500&continue=");
+    world.answer(list, token_page(10, "a", &[job(3)]));
+    // The token stays good: the first page is not listed again.
+    for limit in [500, 62, 7] {
+        let list = world.asks(&format!("jobs?limit={limit}&continue=a"));
+        world.answer(list, Err(ApiError::too_long(32 << 20)));
+    }
+    let list = world.asks("jobs?limit=1&continue=a");
+    world.answer(list, token_page(10, "b", &[job(4)]));
+    // It was short: pages grow again.
+    let list = world.asks("jobs?limit=4&continue=b");
+    world.answer(list, page(10, &[job(5)]));
+    world.asks("jobs?watch=true&allowWatchBookmarks=true&resourceVersion=10&");
+}
+
+#[test]
+fn a_server_that_cannot_make_a_page_in_time_is_asked_for_a_smaller_one() {
+    for answer in [
+        refused(504, "Timeout"),
+        ApiError::no_answer("no answer within 60 s"),
+    ] {
+        let mut world = World::new();
+        let list = world.asks("jobs?limit=500");
+        world.pass(Duration::from_secs(60));
+        world.answer(list, Err(answer));
+        assert_eq!(world.asked(), None, "in a moment");
+        world.pass(Duration::from_secs(1));
+        world.asks("jobs?limit=62&continue=");
+    }
+    let mut world = World::new();
+    let list = world.asks("jobs?limit=500");
+    world.answer(list, Err(refused(413, "RequestEntityTooLarge")));
+    world.pass(Duration::from_secs(1));
+    world.asks("jobs?limit=62&continue=");
+}
+
+#[test]
+fn pages_stay_short_where_objects_are_large() {
+    let mut world = World::new();
+    let mut large = job(3);
+    large["spec"]["template"]["spec"]["x"] = json!("x".repeat(1 << 20));
+    let list = world.asks("jobs?limit=500");
+    world.answer(list, token_page(10, "a", &vec![large; 16]));
+    // Some four MiB.
+    world.asks("jobs?limit=3&continue=a");
+}
+
+#[test]
+fn an_object_longer_than_an_answer_may_be_stops_no_other() {
+    let mut world = World::new();
+    let mut told = Vec::new();
+    let list = world.asks("jobs?limit=500&continue=");
+    world.answer(list, token_page(10, "a", &[job(3)]));
+    for limit in [500, 62, 7, 1] {
+        let list = world.asks(&format!("jobs?limit={limit}&continue=a"));
+        world.answer(list, Err(ApiError::too_long(32 << 20)));
+    }
+    let request = world.informers.poll_request(world.now).expect("a request");
+    assert!(request.call.path.ends_with("jobs?limit=1&continue=a"));
+    assert!(request.call.accept.contains("as=PartialObjectMetadataList"));
+    let mut hidden = job(5);
+    hidden["metadata"]["name"] = json!("large");
+    hidden.as_object_mut().expect("an object").remove("spec");
+    let answer = Input::Answer(request.id, token_page(10, "b", &[hidden]));
+    world.informers.handle(answer, world.now, &mut |news| {
+        let Observed::TooLong(found) = news.object else {
+            panic!("{news:?}");
+        };
+        told.push((news.change, found.object.key.name.to_string()));
+    });
+    assert_eq!(told, [(Change::Listed(10), "large".to_owned())]);
+    let list = world.asks("jobs?limit=1&continue=b");
+    world.answer(list, page(10, &[job(7)]));
+    assert!(world.notices().contains(&Notice::Complete(
+        Extent {
+            kind: Kind::Job,
+            namespace: None
+        },
+        10
+    )));
+    world.asks("jobs?watch=true");
+}
+
+#[test]
+fn an_event_longer_than_any_may_be_is_no_reason_to_watch_again_from_there() {
+    let mut world = World::new();
+    let watch = world.watch_from(10);
+    world.event(watch, "ADDED", &job(12));
+    world.hear(Input::Piece(watch, vec![b'x'; 33 << 20].into()));
+    // A watch from there would bring the same event.
+    world.asks("jobs?limit=500");
+}
+
+/// A page with more behind it.
+fn token_page(version: u64, token: &str, items: &[Value]) -> Result<Bytes, ApiError> {
+    let metadata = json!({"resourceVersion": version.to_string(), "continue": token});
+    let list = json!({"metadata": metadata, "items": items});
+    Ok(list.to_string().into())
 }

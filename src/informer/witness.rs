@@ -44,7 +44,10 @@ impl Witness {
             Observed::Job(read) => (&read.job.key.namespace, &read.job.key.name),
             Observed::Pod(pod) => (&pod.namespace, &pod.name),
             // Nobody is sent for them by what is believed of them alone.
-            Observed::CronJob(_) | Observed::Workload(_) | Observed::PodGroup(_) => return None,
+            Observed::CronJob(_)
+            | Observed::Workload(_)
+            | Observed::PodGroup(_)
+            | Observed::TooLong(_) => return None,
         };
         let (_, _, version) = object.identity();
         Some(Self {

@@ -3,7 +3,10 @@
 //!
 //! Must not: decide what happened.
 
-use std::{borrow::Cow, time::Duration};
+use std::{borrow::Cow, sync::Arc, time::Duration};
+
+use hashbrown::HashSet;
+use parking_lot::Mutex;
 
 use prometheus_client::{
     metrics::{
@@ -69,7 +72,15 @@ pub(crate) struct JobMetrics {
 pub(crate) struct Seen {
     terminated_pods: Counters<1>,
     external: Counters<1>,
+    /// The managers that have a series of their own.
+    managers: Arc<Mutex<HashSet<String>>>,
 }
+
+/// Series of managers; tenants choose their names.
+const MANAGERS_MAX: usize = 100;
+
+/// The series of all further ones.
+const OTHER_MANAGERS: &str = "other";
 
 /// From the time of one call to what people complain of.
 const DELAYS: [f64; 12] = [
@@ -146,6 +157,7 @@ impl JobMetrics {
                     "jobs_by_external_controller",
                     "Jobs seen that another controller manages",
                 ),
+                managers: Arc::default(),
             },
         }
     }
@@ -243,8 +255,15 @@ impl Seen {
 
     /// A Job came into sight that another controller manages.
     pub(crate) fn external_job(&self, manager: &str) {
-        let labels = [("controller_name", manager.to_owned().into())];
-        add(&self.external, labels, 1);
+        let mut managers = self.managers.lock();
+        if managers.len() < MANAGERS_MAX && !managers.contains(manager) {
+            managers.insert(manager.to_owned());
+        }
+        let name = match managers.contains(manager) {
+            true => manager.to_owned(),
+            false => OTHER_MANAGERS.to_owned(),
+        };
+        add(&self.external, [("controller_name", name.into())], 1);
     }
 }
 
@@ -274,4 +293,24 @@ fn mode(mode: CompletionMode) -> Cow<'static, str> {
         CompletionMode::NonIndexed | CompletionMode::Unrecognized => "NonIndexed",
     }
     .into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn managers_have_few_series() {
+        let seen = Seen::default();
+        for number in 0..1_000 {
+            seen.external_job(&format!("example.com/{number}"));
+        }
+        seen.external_job("example.com/7");
+        let of = |name: &str| {
+            let labels = [("controller_name", name.to_owned().into())];
+            seen.external.get_or_create(&labels).get()
+        };
+        assert_eq!((of("example.com/7"), of("other")), (2, 900));
+        assert_eq!(seen.managers.lock().len(), MANAGERS_MAX);
+    }
 }

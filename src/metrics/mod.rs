@@ -64,6 +64,14 @@ pub struct Metrics {
     process: Process,
     /// Objects that could not be read.
     pub(crate) unreadable: Family<Label, Counter>,
+    /// Templates that are kept in memory.
+    pub(crate) templates: Gauge<i64>,
+    /// The bytes of them.
+    pub(crate) template_bytes: Gauge<i64>,
+    /// Templates that were dropped as memory was short.
+    pub(crate) templates_evicted: Counter,
+    /// Templates that were read as they were not kept.
+    pub(crate) template_reads: Counter,
     /// Watches that were opened.
     pub(crate) watches: Family<Label, Counter>,
     /// How often all that was known was given up and listed anew.
@@ -149,6 +157,18 @@ impl Default for Metrics {
             panics: at_zero(own, "actor_panics", "Actors built anew after a panic"),
             calls: at_zero(own, "api_calls", "Calls to the API server"),
             unreadable: at_zero(own, "unreadable_objects", "Objects that could not be read"),
+            templates: at_zero(own, "templates", "Templates kept in memory"),
+            template_bytes: at_zero(own, "template_memory_bytes", "Memory of kept templates"),
+            templates_evicted: at_zero(
+                own,
+                "templates_evicted",
+                "Templates dropped from memory as others needed their room",
+            ),
+            template_reads: at_zero(
+                own,
+                "template_reads",
+                "Templates read from the API server as they were not in memory",
+            ),
             watches: at_zero(own, "watches", "Watches opened"),
             cache_resets: at_zero(
                 own,
@@ -222,6 +242,11 @@ impl Metrics {
     /// Counts a watch that is opened.
     pub(crate) fn watch_opened(&self, kind: &'static str) {
         self.watches.get_or_create(&[("kind", kind)]).inc();
+    }
+
+    /// The bytes of templates that are kept.
+    pub fn template_bytes(&self) -> usize {
+        usize::try_from(self.template_bytes.get()).unwrap_or_default()
     }
 
     /// How often all that was known was given up and listed anew.

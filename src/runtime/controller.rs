@@ -11,7 +11,7 @@ use crate::{
     clock::Clock,
     cluster::{Client, CoalescedIo},
     controller::{Candidate, Common, Feed, LeaderElection, Replica, kinds},
-    informer::{Informers, RETRY, Watched},
+    informer::{Informers, PageBounds, RETRY, Watched},
     metrics::Metrics,
     model::Limits,
     ownership::Mode,
@@ -38,6 +38,9 @@ const STOP_PATIENCE: Duration = Duration::from_secs(5);
 
 /// MiB for records of indexes: those of forty Jobs of 100,000 each, or of four of a million.
 const INDEX_RECORD_MIB: usize = 64;
+
+/// MiB for templates: those of 12,000 Jobs at work of 5 KiB each, an eighth of the memory limit in `deploy/`.
+const TEMPLATE_MIB: usize = 64;
 
 /// What may be set.
 #[derive(Clone, Debug)]
@@ -73,6 +76,8 @@ pub struct Options {
     pub summarizes_failures: bool,
     /// Bytes that records of indexes may take, of all Jobs that ask for one.
     pub index_record_bytes: usize,
+    /// Bytes that templates of Jobs and CronJobs may take, of all shards together.
+    pub template_bytes: usize,
     /// Where to show the page to who brings a token, if anywhere.
     pub ui: Option<UiOptions>,
     /// What time it is.
@@ -98,6 +103,7 @@ impl Default for Options {
             expose_debug: false,
             summarizes_failures: false,
             index_record_bytes: INDEX_RECORD_MIB << 20,
+            template_bytes: TEMPLATE_MIB << 20,
             ui: None,
             clock: Clock::default(),
         }
@@ -219,6 +225,7 @@ impl Controller {
                 finalizer: options.mode.finalizer(),
                 api: api.clone(),
                 summarizes_all: options.summarizes_failures,
+                pages: PageBounds::default(),
             },
             limiter: Arc::new(Limiter::new(options.rate)),
             record_memory: RecordMemory::new(options.index_record_bytes),
@@ -339,6 +346,7 @@ impl Parts {
             is_elected: options.election.is_some(),
             summarizes_all: options.summarizes_failures,
             record_memory: self.record_memory.clone(),
+            template_bytes: share(options.template_bytes),
         }
     }
 

@@ -27,7 +27,6 @@ use crate::{
         Monotonic, Now, PodGroup, PodTable, Selector, Slot, StatusChange, Timeout,
     },
     ownership::{Standing, Unserved},
-    wire::PodTemplate,
 };
 
 use super::{
@@ -51,8 +50,12 @@ pub(super) struct Actor {
     /// What people were told of the Job.
     pub(super) told: Correlator,
     pub(super) job: Option<Job>,
-    /// The Job's template, ready to make Pods of, or why it is not.
-    pub(super) template: Option<Arc<Result<PodTemplate, String>>>,
+    /// The bytes of the Job's Pod template.
+    pub(super) template_bytes: usize,
+    /// The bytes of its policies and its selector, as far as they are large.
+    pub(super) policy_bytes: usize,
+    /// An Event says that the template is too large to be kept.
+    pub(super) has_told_of_template: bool,
     /// The Job is newer than what its machine has heard of.
     pub(super) job_is_fresh: bool,
     /// How the Job's Pods are selected, if not by the label that the API server gives them.
@@ -144,7 +147,9 @@ impl Actor {
             id,
             told: Correlator::default(),
             job: None,
-            template: None,
+            template_bytes: 0,
+            policy_bytes: 0,
+            has_told_of_template: false,
             job_is_fresh: false,
             selector: None,
             status_since: 0,
@@ -349,7 +354,7 @@ impl Actor {
         if let Some(why) = machine.new_fallback() {
             tracing::info!(job = %key, %why, "Pods are scheduled one by one");
         }
-        let job = self.job.as_ref().zip(self.template.as_ref());
+        let job = self.job.as_ref();
         while let Some(effect) = machine.poll_effect() {
             if let Effect::WriteStatus(status) = &effect {
                 if self.tried.len() == STATUSES_TRIED {
@@ -542,7 +547,7 @@ fn moot(effect: &Effect, pods: &PodTable) -> Option<Outcome> {
 fn carry_out(
     id: &JobId,
     pods: &PodTable,
-    job: Option<(&Job, &Arc<Result<PodTemplate, String>>)>,
+    job: Option<&Job>,
     group: Option<&Arc<PodGroup>>,
     effect: Effect,
     turn: &mut Turn,
@@ -557,7 +562,6 @@ fn carry_out(
     };
     Some(match effect {
         Effect::CreatePod(pod) => Op::Create {
-            template: Arc::clone(job?.1),
             pod,
             group: group.map(Arc::clone),
         },
@@ -568,7 +572,7 @@ fn carry_out(
             Op::RemoveFinalizer(pod(slot)?, Some(version))
         }
         Effect::WriteStatus(status) => {
-            let (job, _) = job?;
+            let job = job?;
             Op::Status {
                 progress: Progress::between(job, &status),
                 status,

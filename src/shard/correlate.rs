@@ -14,7 +14,7 @@
 //! Must not: read the clock or send anything.
 
 use std::{
-    hash::{DefaultHasher, Hash as _, Hasher as _},
+    hash::{DefaultHasher, Hash, Hasher as _},
     time::Duration,
 };
 
@@ -38,6 +38,9 @@ const SIMILAR_MAX: usize = 10;
 
 /// After so long a silence, similar messages are a new matter.
 const SIMILAR_FOR: Duration = Duration::from_secs(600);
+
+/// The longest message in bytes, as for an Event of `events.k8s.io` (`noteLengthLimit`). A webhook may answer with more.
+const MESSAGE_MAX: usize = 1_024;
 
 /// How many Events of a Job, and how many kinds of them, are remembered; far above what is told.
 const REMEMBERED: usize = 64;
@@ -92,7 +95,8 @@ struct Spent {
 struct Group {
     severity: Severity,
     reason: String,
-    messages: Vec<String>,
+    /// By their hashes.
+    messages: Vec<u64>,
     last: Monotonic,
 }
 
@@ -139,6 +143,7 @@ impl Correlator {
 
     /// Takes in news; gives what is to be told of them, if anything.
     pub(super) fn hear(&mut self, about: About, mut report: Report, now: Now) -> Option<Telling> {
+        shorten(&mut report.message);
         // One that grows is told anew each time.
         let grows = report.reason == FAILURE_SUMMARY_REASON;
         let combined = !grows && self.is_combined(&report, now.monotonic);
@@ -186,11 +191,12 @@ impl Correlator {
             group.messages.clear();
         }
         group.last = now;
-        let is_other = !group.messages.contains(&report.message);
+        let message = hash(&report.message);
+        let is_other = !group.messages.contains(&message);
         // One more than are told apart is never kept: that there are so many is enough.
         let is_full = group.messages.len() + 1 >= SIMILAR_MAX;
         if is_other && !is_full {
-            group.messages.push(report.message.clone());
+            group.messages.push(message);
         }
         is_other && is_full
     }
@@ -229,9 +235,23 @@ impl Correlator {
 
 /// A number by which news are told apart, of 24 bits.
 fn fingerprint(reason: &str, message: &str) -> u32 {
+    (hash(&(reason, message)) & 0xff_ffff) as u32
+}
+
+fn hash(of: &impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
-    (reason, message).hash(&mut hasher);
-    (hasher.finish() & 0xff_ffff) as u32
+    of.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// Cuts a message that is too long.
+fn shorten(message: &mut String) {
+    const CUT: &str = "...";
+    if message.len() > MESSAGE_MAX {
+        let most = MESSAGE_MAX - COMBINED.len() - CUT.len();
+        message.truncate(message.floor_char_boundary(most));
+        message.push_str(CUT);
+    }
 }
 
 impl Spent {
@@ -390,6 +410,18 @@ mod tests {
         };
         let told = (0..1000).filter_map(|pod| correlator.hear(About::Pod, refused(pod), at(1)));
         assert_eq!(told.count(), 15);
+    }
+
+    #[test]
+    fn long_messages_are_cut() {
+        let mut correlator = Correlator::default();
+        for length in [1_000, 1_024, 1_025, 1 << 20] {
+            let report = Report::warning("FailedCreate", &"ä".repeat(length / 2));
+            let told = correlator.hear(About::Job, report, at(0));
+            let message = told.expect("there is budget").report.message;
+            assert_eq!(message.ends_with("..."), length > 1_025, "{length}");
+            assert!(message.len() <= MESSAGE_MAX);
+        }
     }
 
     #[test]

@@ -7,16 +7,19 @@
 //! Must not: decide, that is [`CronJobSync`]; or wait, or read a clock.
 
 mod calls;
+mod known;
 #[cfg(test)]
 mod tests;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use hashbrown::{HashMap, HashSet};
+use serde_json::value::RawValue;
 
 use crate::{
     cronjob::{
-        CallAnswer, CronJobEffect, CronJobSync, FoundJob, Next, NotCreated, look_after_change,
+        CallAnswer, CronJobEffect, CronJobSync, FoundJob, NewJob, Next, NotCreated,
+        look_after_change,
     },
     machine::CallResult,
     metrics::{measured_queue::MeasuredQueue, queues::QueueMetrics},
@@ -31,8 +34,12 @@ use crate::{
 use super::{
     correlate::{About, Correlator},
     outbox::{Caller, Named, Outbox},
+    templates::{Template, Templates},
 };
-use calls::{create_job, created, delete_job, found, get_cron_job, made, refusal, write_status};
+use calls::{
+    create_job, created, delete_job, found, get_cron_job, made, refusal, template_of, write_status,
+};
+use known::{Cell, KnownCronJob, Parent};
 
 /// The work queue's name.
 pub(super) const QUEUE: &str = "cronjob";
@@ -57,36 +64,11 @@ pub(super) struct CronJobs {
     is_in_charge: bool,
 }
 
-#[derive(Debug, Default)]
-struct KnownCronJob {
-    cron_jobs: BTreeMap<JobKey, Cell>,
-    /// The Jobs that name a CronJob as their controller, by its name: it may be another one by now.
-    children: BTreeMap<JobKey, BTreeMap<Uid, ChildJob>>,
-    /// Whose each of them is.
-    parents: HashMap<Uid, Parent>,
-}
-
-/// A CronJob.
-#[derive(Debug)]
-struct Cell {
-    decoded: Arc<DecodedCronJob>,
-    told: Correlator,
-    /// The Job that was made in the last turn, if its status was refused. No watch may have told of it, and with
-    /// a clock that goes back the next run has another name.
-    forgotten: Option<ChildJob>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Parent {
-    key: JobKey,
-    uid: Uid,
-}
-
 #[derive(Debug)]
 struct CronJobTurn {
     sync: CronJobSync,
     /// The CronJob as it was known when the turn began.
-    decoded: Arc<DecodedCronJob>,
+    cron_job: Arc<CronJob>,
     /// The Job that was made, in this turn or before, and that no written status has.
     made: Option<ChildJob>,
 }
@@ -97,42 +79,14 @@ enum CronJobCall {
     CronJob,
     Job,
     Deletion,
+    /// The CronJob with its template, to make this Job of it.
+    Template(NewJob),
     /// A Job that was due then.
     Creation(Time),
     /// A status on top of this version.
     Status(CronJobStatus, u64),
     /// Which version the server has, as it refused a status on top of this one with this answer.
     Comparison(CallAnswer, u64),
-}
-
-impl KnownCronJob {
-    /// The cell of this very CronJob, unless it is gone.
-    fn cell_mut(&mut self, key: &JobKey, uid: Uid) -> Option<&mut Cell> {
-        let cell = self.cron_jobs.get_mut(key)?;
-        (cell.decoded.cron_job.uid == uid).then_some(cell)
-    }
-
-    /// This very CronJob, unless it is gone.
-    fn get(&self, key: &JobKey, uid: Uid) -> Option<&CronJob> {
-        let cron_job = &self.cron_jobs.get(key)?.decoded.cron_job;
-        (cron_job.uid == uid).then_some(cron_job)
-    }
-
-    /// Whether a Job's CronJob is there, and still the same one.
-    fn has(&self, parent: &Parent) -> bool {
-        self.get(&parent.key, parent.uid).is_some()
-    }
-
-    fn remove_job(&mut self, job: Uid) -> Option<Parent> {
-        let parent = self.parents.remove(&job)?;
-        if let Some(children) = self.children.get_mut(&parent.key) {
-            children.remove(&job);
-            if children.is_empty() {
-                self.children.remove(&parent.key);
-            }
-        }
-        Some(parent)
-    }
 }
 
 impl CronJobs {
@@ -169,7 +123,7 @@ impl CronJobs {
     /// All that are known, for people who ask.
     pub(super) fn known(&self) -> impl Iterator<Item = &CronJob> {
         let cells = self.known.cron_jobs.values();
-        cells.map(|cell| &cell.decoded.cron_job)
+        cells.map(|cell| &*cell.cron_job)
     }
 
     /// The version of this very CronJob that is known.
@@ -179,32 +133,46 @@ impl CronJobs {
     }
 
     /// Takes in a version of a CronJob.
-    pub(super) fn apply(&mut self, decoded: DecodedCronJob, outbox: &mut Outbox, now: Now) {
+    pub(super) fn apply(
+        &mut self,
+        decoded: DecodedCronJob,
+        outbox: &mut Outbox,
+        templates: &mut Templates,
+        now: Now,
+    ) {
         let cron_job = &decoded.cron_job;
         let (key, uid) = (cron_job.key.clone(), cron_job.uid);
         if !self.mode.manages_jobs_of(cron_job) {
             self.known.cron_jobs.remove(&key);
+            templates.forget(uid);
             return;
         }
         let mut due = None;
         match self.known.cell_mut(&key, uid) {
             Some(cell) => {
-                let before = &cell.decoded.cron_job;
+                let before = &cell.cron_job;
                 if before.resource_version >= cron_job.resource_version {
                     return;
                 }
                 let (old, new) = (&before.spec, &cron_job.spec);
                 let moved = old.schedule != new.schedule || old.time_zone != new.time_zone;
                 due = moved.then(|| look_after_change(cron_job, now.wall));
-                cell.decoded = Arc::new(decoded);
+                cell.cron_job = Arc::new(cron_job.clone());
             }
             None => {
                 let cell = Cell {
-                    decoded: Arc::new(decoded),
+                    cron_job: Arc::new(cron_job.clone()),
                     told: Correlator::default(),
                     forgotten: None,
                 };
                 self.known.cron_jobs.insert(key.clone(), cell);
+            }
+        }
+        match cron_job.spec.suspend {
+            true => templates.forget(uid),
+            false => {
+                let of = (uid, template_version(cron_job));
+                templates.offer(&key.namespace, of, Template::Jobs(decoded.template));
             }
         }
         match due {
@@ -217,26 +185,37 @@ impl CronJobs {
     }
 
     /// Takes in that a CronJob is gone.
-    pub(super) fn delete(&mut self, cron_job: &CronJob) {
+    pub(super) fn delete(&mut self, cron_job: &CronJob, templates: &mut Templates) {
         if self.version(cron_job).is_some() {
             self.known.cron_jobs.remove(&cron_job.key);
+            templates.forget(cron_job.uid);
         }
     }
 
     /// Takes in that a list showed these CronJobs and no others as of `version`.
-    pub(super) fn retain(&mut self, namespace: Option<&str>, listed: &HashSet<Uid>, version: u64) {
+    pub(super) fn retain(
+        &mut self,
+        namespace: Option<&str>,
+        listed: &HashSet<Uid>,
+        version: u64,
+        templates: &mut Templates,
+    ) {
         self.known.cron_jobs.retain(|key, cell| {
-            let cron_job = &cell.decoded.cron_job;
+            let cron_job = &cell.cron_job;
             let covered = namespace.is_none_or(|namespace| key.namespace == namespace);
             let newer = cron_job.resource_version > version;
-            !covered || newer || listed.contains(&cron_job.uid)
+            let stays = !covered || newer || listed.contains(&cron_job.uid);
+            if !stays {
+                templates.forget(cron_job.uid);
+            }
+            stays
         });
     }
 
     /// The CronJobs of a scope that are known to be newer than a list of `version`, as an answer told.
     pub(super) fn newer(&self, namespace: Option<&str>, version: u64) -> Vec<(Uid, u64)> {
         let cron_jobs = self.known.cron_jobs.values();
-        let cron_jobs = cron_jobs.map(|cell| &cell.decoded.cron_job);
+        let cron_jobs = cron_jobs.map(|cell| &cell.cron_job);
         cron_jobs
             .filter(|cron_job| namespace.is_none_or(|of| cron_job.key.namespace == of))
             .filter(|known| known.resource_version > version)
@@ -246,9 +225,14 @@ impl CronJobs {
 
     /// Forgets all there is of a scope, Jobs included. A turn that is under way goes on with what it began
     /// with.
-    pub(super) fn forget(&mut self, namespace: Option<&str>) {
+    pub(super) fn forget(&mut self, namespace: Option<&str>, templates: &mut Templates) {
         let stays = |key: &JobKey| namespace.is_some_and(|namespace| key.namespace != namespace);
-        self.known.cron_jobs.retain(|key, _| stays(key));
+        self.known.cron_jobs.retain(|key, cell| {
+            if !stays(key) {
+                templates.forget(cell.cron_job.uid);
+            }
+            stays(key)
+        });
         self.known.children.retain(|key, _| stays(key));
         self.known.parents.retain(|_, parent| stays(&parent.key));
     }
@@ -288,7 +272,12 @@ impl CronJobs {
 
     /// Gives the next CronJob its turn; false if there is none that may have one. To be called only when
     /// all is known.
-    pub(super) fn work(&mut self, outbox: &mut Outbox, now: Now) -> bool {
+    pub(super) fn work(
+        &mut self,
+        outbox: &mut Outbox,
+        templates: &mut Templates,
+        now: Now,
+    ) -> bool {
         self.resync(now.monotonic);
         if !self.may_begin() {
             return false;
@@ -300,19 +289,19 @@ impl CronJobs {
             self.over(&key, Next::Nothing, now);
             return true;
         };
-        let decoded = Arc::clone(&cell.decoded);
+        let cron_job = Arc::clone(&cell.cron_job);
         let children = self.known.children.get(&key).into_iter();
         let mut children: Vec<_> = children.flat_map(BTreeMap::values).cloned().collect();
         let made = cell.forgotten.take();
         let made = made.filter(|made| children.iter().all(|child| child.uid != made.uid));
         children.extend(made.clone());
-        let sync = CronJobSync::new(decoded.cron_job.clone(), children, now.wall);
+        let sync = CronJobSync::new((*cron_job).clone(), children, now.wall);
         let turn = CronJobTurn {
             sync,
-            decoded,
+            cron_job,
             made,
         };
-        self.go_on(key, turn, outbox, now);
+        self.go_on(key, turn, outbox, templates, now);
         true
     }
 
@@ -338,20 +327,24 @@ impl CronJobs {
         key: &JobKey,
         result: CallResult,
         outbox: &mut Outbox,
+        templates: &mut Templates,
         now: Now,
     ) -> bool {
         let Some((mut turn, asked)) = self.under_way.remove(key) else {
             return false;
         };
-        let uid = turn.decoded.cron_job.uid;
+        let uid = turn.cron_job.uid;
         let mut history_ends = false;
         let is_of_cron_job = matches!(
             asked,
-            CronJobCall::CronJob | CronJobCall::Status(..) | CronJobCall::Comparison(..)
+            CronJobCall::CronJob
+                | CronJobCall::Template(_)
+                | CronJobCall::Status(..)
+                | CronJobCall::Comparison(..)
         );
         if is_of_cron_job && result.as_ref().is_err_and(ApiError::is_of_no_such_object) {
             // Whatever the watch tells: else each end of a Job would start its run again.
-            self.delete(&turn.decoded.cron_job);
+            self.delete(&turn.cron_job, templates);
         }
         let answer = match asked {
             CronJobCall::CronJob => found(result, decode_cron_job, |decoded| {
@@ -364,6 +357,21 @@ impl CronJobs {
                     controller: decoded.controller.map(|owner| owner.uid),
                 })
             }),
+            CronJobCall::Template(job) => {
+                outbox.metrics.template_reads.inc();
+                match template_of(result, uid) {
+                    Ok(found) => {
+                        let of = (uid, template_version(&found.cron_job));
+                        let kept = Template::Jobs(Arc::clone(&found.template));
+                        templates.keep(&key.namespace, of, kept);
+                        if let Some(turn) = self.create(key, turn, job, &found.template, outbox) {
+                            self.go_on(key.clone(), turn, outbox, templates, now);
+                        }
+                        return false;
+                    }
+                    Err(why) => CallAnswer::NotCreated(NotCreated::Other(why)),
+                }
+            }
             CronJobCall::Deletion => {
                 result.map_or_else(|error| refusal(&error), |_| CallAnswer::Deleted)
             }
@@ -383,12 +391,12 @@ impl CronJobs {
                 }
             },
             CronJobCall::Comparison(refused, on) => {
-                history_ends = self.compare(key, on, result, outbox, now);
+                history_ends = self.compare(key, on, result, outbox, templates, now);
                 refused
             }
         };
         turn.sync.handle(answer);
-        self.go_on(key.clone(), turn, outbox, now);
+        self.go_on(key.clone(), turn, outbox, templates, now);
         history_ends
     }
 
@@ -400,6 +408,7 @@ impl CronJobs {
         on: u64,
         result: CallResult,
         outbox: &mut Outbox,
+        templates: &mut Templates,
         now: Now,
     ) -> bool {
         let found = result.map(|answer| decode_cron_job(&String::from_utf8_lossy(&answer)));
@@ -413,7 +422,7 @@ impl CronJobs {
             tracing::warn!(cronjob = %key, version, on, "the API server has older data; starting anew");
             return true;
         }
-        self.apply(found, outbox, now);
+        self.apply(found, outbox, templates, now);
         false
     }
 
@@ -424,15 +433,22 @@ impl CronJobs {
         asked: CronJobCall,
         outbox: &mut Outbox,
     ) {
-        let uid = turn.decoded.cron_job.uid;
+        let uid = turn.cron_job.uid;
         let caller = Caller::CronJob(key.clone());
         outbox.ask((&key.namespace, uid), named, caller);
         self.under_way.insert(key, (turn, asked));
     }
 
     /// Goes on with a turn until it has something to ask, or is over.
-    fn go_on(&mut self, key: JobKey, mut turn: CronJobTurn, outbox: &mut Outbox, now: Now) {
-        let uid = turn.decoded.cron_job.uid;
+    fn go_on(
+        &mut self,
+        key: JobKey,
+        mut turn: CronJobTurn,
+        outbox: &mut Outbox,
+        templates: &mut Templates,
+        now: Now,
+    ) {
+        let uid = turn.cron_job.uid;
         let (named, asked) = loop {
             break match turn.sync.poll() {
                 CronJobEffect::Over(next) => {
@@ -454,13 +470,15 @@ impl CronJobs {
                 CronJobEffect::DeleteJob(job, name) => {
                     (delete_job(&key, job, &name), CronJobCall::Deletion)
                 }
-                CronJobEffect::CreateJob(job) => match create_job(&key, &turn.decoded, &job) {
-                    Ok(named) => (named, CronJobCall::Creation(job.scheduled)),
-                    Err(error) => {
-                        let why = NotCreated::Other(error.to_string());
-                        turn.sync.handle(CallAnswer::NotCreated(why));
+                CronJobEffect::CreateJob(job) => match templates.jobs_of(uid) {
+                    Some(template) => {
+                        match self.create(&key, turn, job, &template, outbox) {
+                            Some(again) => turn = again,
+                            None => return,
+                        }
                         continue;
                     }
+                    None => (get_cron_job(&key), CronJobCall::Template(job)),
                 },
                 CronJobEffect::WriteStatus(status, on) => {
                     let named = write_status((&key, uid), &status, on);
@@ -471,9 +489,32 @@ impl CronJobs {
         self.ask((key, turn), named, asked, outbox);
     }
 
+    /// Creates a Job of this template; gives the turn back if none can be made of it.
+    fn create(
+        &mut self,
+        key: &JobKey,
+        mut turn: CronJobTurn,
+        job: NewJob,
+        template: &RawValue,
+        outbox: &mut Outbox,
+    ) -> Option<CronJobTurn> {
+        match create_job(&turn.cron_job, template, &job) {
+            Ok(named) => {
+                let asked = CronJobCall::Creation(job.scheduled);
+                self.ask((key.clone(), turn), named, asked, outbox);
+                None
+            }
+            Err(error) => {
+                let why = NotCreated::Other(error.to_string());
+                turn.sync.handle(CallAnswer::NotCreated(why));
+                Some(turn)
+            }
+        }
+    }
+
     /// A turn is to be tried again, and what it made is not to be made a second time.
     fn remember(&mut self, key: &JobKey, turn: &CronJobTurn) {
-        let uid = turn.decoded.cron_job.uid;
+        let uid = turn.cron_job.uid;
         if let Some(cell) = self.known.cell_mut(key, uid) {
             cell.forgotten.clone_from(&turn.made);
         }
@@ -521,11 +562,11 @@ impl CronJobs {
         };
         if let Some((_, version, _)) = wire::ack_of_write(&answer)
             && let Some(cell) = self.known.cell_mut(key, uid)
-            && cell.decoded.cron_job.resource_version == on
+            && cell.cron_job.resource_version == on
         {
-            let decoded = Arc::make_mut(&mut cell.decoded);
-            decoded.cron_job.status = status;
-            decoded.cron_job.resource_version = version;
+            let cron_job = Arc::make_mut(&mut cell.cron_job);
+            cron_job.status = status;
+            cron_job.resource_version = version;
         }
         CallAnswer::StatusWritten
     }
@@ -538,6 +579,11 @@ impl CronJobs {
         };
         turns.or(self.resync_at.into())
     }
+}
+
+/// A number that changes with a CronJob's template.
+fn template_version(cron_job: &CronJob) -> i64 {
+    i64::try_from(cron_job.resource_version).unwrap_or(i64::MAX)
 }
 
 /// When to look again for a run at this time of day: no later than if nobody set the clock. Else one that is set back

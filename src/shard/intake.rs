@@ -11,13 +11,20 @@ use std::sync::Arc;
 use hashbrown::{HashMap, HashSet};
 
 use crate::{
-    informer::{Change, Extent, Kind, News, Notice, Observed},
-    model::{DecodedPod, Monotonic, Now, PodFlags, PodRecord, Uid},
+    informer::{Change, Extent, Kind, News, Notice, Observed, TooLongObject},
+    model::{DecodedPod, JobId, Monotonic, Now, PodFlags, PodRecord, Report, Uid},
     ownership::Told,
     wire::DecodedJob,
 };
 
-use super::{Shard, gang_index::Known, knows_jobs, retirement::Retirement, store::JobNews};
+use super::{
+    Shard,
+    correlate::{About, Correlator},
+    gang_index::Known,
+    knows_jobs,
+    retirement::Retirement,
+    store::{ActorKey, JobNews},
+};
 
 /// What lists that are not complete yet have shown, and of which version they are. One that was given up on its way
 /// must not count: what it showed may be gone since.
@@ -61,11 +68,15 @@ impl Shard {
             Observed::CronJob(read) => {
                 if let Some(cron_jobs) = &mut self.cron_jobs {
                     match is_gone {
-                        true => cron_jobs.delete(&read.cron_job),
-                        false => cron_jobs.apply(*read, &mut self.outbox, now),
+                        true => cron_jobs.delete(&read.cron_job, &mut self.store.templates),
+                        false => {
+                            let templates = &mut self.store.templates;
+                            cron_jobs.apply(*read, &mut self.outbox, templates, now);
+                        }
                     }
                 }
             }
+            Observed::TooLong(found) => self.warn_of_too_long(&found, now),
             Observed::Workload(_) | Observed::PodGroup(_) if is_gone => {
                 if let Some(known) = self.gangs_of(kind) {
                     known.remove(uid);
@@ -82,6 +93,76 @@ impl Shard {
                 }
             }
         }
+    }
+
+    /// Warns on a Job or CronJob that it is too long to be read, so that nothing more is done for it.
+    fn warn_of_too_long(&mut self, found: &TooLongObject, now: Now) {
+        let controllers = self.settings.controllers;
+        let about = match found.kind {
+            Kind::Job if controllers.job => About::Job,
+            Kind::CronJob if controllers.cronjob => About::CronJob,
+            _ => return,
+        };
+        if !self.is_in_charge() {
+            return;
+        }
+        let (uid, key) = (found.object.uid, found.object.key.clone());
+        let message = format!(
+            "The object has more than {} bytes; the controller cannot read it and does nothing for it. Make it smaller",
+            found.longest
+        );
+        let report = Report::warning("ObjectTooLarge", &message);
+        let mut unknown = Correlator::default();
+        let job = self.store.find(&JobId {
+            key: key.clone(),
+            uid,
+        });
+        let told = match job.and_then(|actor| self.store.get_mut(actor)) {
+            Some(actor) => &mut actor.told,
+            None => &mut unknown,
+        };
+        let events = &mut self.outbox.events;
+        events.tell(about, uid, &key, told, report, now);
+    }
+
+    /// Passes over a Job, as its namespace has no room for its policies and its selector.
+    fn refuse_policies(&mut self, job: &DecodedJob, now: Now) {
+        let (key, bytes) = (&job.job.key, job.policy_bytes);
+        tracing::error!(job = %key, bytes, "no room for the Job's policies; passed over");
+        self.metrics.unreadable_object(Kind::Job.plural());
+        if !self.is_in_charge() {
+            return;
+        }
+        let message = format!(
+            "The Job's policies and selector have {bytes} bytes, and other Jobs of the namespace use up what the controller \
+             keeps of them; it does nothing for this Job. Make them shorter, or delete Jobs that have ended"
+        );
+        let report = Report::warning("JobTooLarge", &message);
+        let events = &mut self.outbox.events;
+        let mut unknown = Correlator::default();
+        events.tell(About::Job, job.job.uid, key, &mut unknown, report, now);
+    }
+
+    /// Warns on a Job, once, that its template is too large to be kept.
+    fn warn_of_template(&mut self, actor: ActorKey, now: Now) {
+        let most = self.store.templates.most_of_namespace();
+        let is_in_charge = self.is_in_charge();
+        let Some(actor) = self.store.get_mut(actor) else {
+            return;
+        };
+        let bytes = actor.template_bytes;
+        if bytes <= most || !is_in_charge || actor.has_told_of_template {
+            return;
+        }
+        actor.has_told_of_template = true;
+        let message = format!(
+            "spec.template has {bytes} bytes; the controller keeps {most} for a namespace (half of --template-memory), so \
+             it reads the template again for each Pod. Move large values to a ConfigMap, or raise the flag"
+        );
+        let report = Report::warning("TemplateNotKept", &message);
+        let (job, told) = (&actor.id, &mut actor.told);
+        let events = &mut self.outbox.events;
+        events.tell(About::Job, job.uid, &job.key, told, report, now);
     }
 
     /// Takes in what concerns all that is known of a kind.
@@ -157,6 +238,7 @@ impl Shard {
                 let cron_jobs = self.cron_jobs.as_ref();
                 cron_jobs.and_then(|cron_jobs| cron_jobs.version(&read.cron_job))
             }
+            Observed::TooLong(_) => None,
             Observed::Workload(_) | Observed::PodGroup(_) => {
                 self.gangs_of(kind).and_then(|known| known.version(uid))
             }
@@ -188,6 +270,9 @@ impl Shard {
         }) {
             self.end_history();
         }
+        if !self.store.has_room_for(&job) {
+            return self.refuse_policies(&job, now);
+        }
         if let Some(cron_jobs) = &mut self.cron_jobs {
             cron_jobs.job(&job);
         }
@@ -198,10 +283,14 @@ impl Shard {
             self.rounds.claims.handle_job(&job.job, selector)
         });
         let asks = job.annotations.take();
+        let makes_pods = !external && job.template.is_some();
         let (actor, brought) = self.store.apply_job(job, external);
         if brought != JobNews::Stale {
             let summarizes_all = self.settings.summarizes_all;
             (self.store).annotate(actor, asks, summarizes_all, &self.metrics, now);
+            if makes_pods {
+                self.warn_of_template(actor, now);
+            }
         }
         match brought {
             JobNews::Stale => {}
@@ -326,7 +415,7 @@ impl Shard {
     fn retain_others(&mut self, extent: &Extent, listed: &HashSet<Uid>, version: u64) {
         let namespace = extent.namespace.as_deref();
         if let (Kind::CronJob, Some(cron_jobs)) = (extent.kind, &mut self.cron_jobs) {
-            cron_jobs.retain(namespace, listed, version);
+            cron_jobs.retain(namespace, listed, version, &mut self.store.templates);
         } else if let Some(known) = self.gangs_of(extent.kind) {
             known.retain(namespace, listed, version);
         }
@@ -357,7 +446,7 @@ impl Shard {
                 let told = claims.handle_job_list(namespace, &nothing);
                 self.store.forget(namespace);
                 if let Some(cron_jobs) = &mut self.cron_jobs {
-                    cron_jobs.forget(namespace);
+                    cron_jobs.forget(namespace, &mut self.store.templates);
                 }
                 self.settle(told);
             }

@@ -25,12 +25,16 @@ mod index_map;
 mod intake;
 mod job_pods;
 mod journal;
+mod next_call;
 mod outbox;
+mod policy_memory;
 mod records;
 mod retirement;
 mod rounds;
 mod scopes;
 mod store;
+mod template_waits;
+mod templates;
 #[cfg(test)]
 mod tests;
 mod ttl;
@@ -47,7 +51,7 @@ use crate::{
     metrics::{Metrics, measured_queue::MeasuredQueue},
     model::{JobId, Limits, Monotonic, Now, Timeout},
     ownership::Mode,
-    wire::{self, ApiError, SchedulingApi},
+    wire::{self, SchedulingApi},
 };
 
 pub use crate::rate_limiter::{Limiter, Rate};
@@ -59,19 +63,20 @@ pub use records::{RecordPage, RecordQuery, RecordRow, RowEnd, WantedRows};
 
 use actor::Rules;
 use annotated::RecordBudget;
-use comparison::is_doubted;
 use correlate::About;
 use cron_jobs::CronJobs;
 use events::Recorder;
 use gangs::Gangs;
 use intake::Listed;
-use outbox::{Answered, Caller, Named, Outbox, Place, Unsent};
+use outbox::{Answered, Caller, Named, Outbox, Place};
 use retirement::Retirement;
 use rounds::Rounds;
 use store::{ActorKey, Store};
+use template_waits::TemplateWaits;
+use templates::Templates;
 use ttl::Ttl;
 use unconfirmed::Unconfirmed;
-use writes::{AnsweredWrite, Next, Op, Write};
+use writes::{AnsweredWrite, Next, Op, Write, WriteStep};
 
 /// What a shard goes by.
 #[derive(Clone, Debug)]
@@ -98,6 +103,8 @@ pub struct Settings {
     pub summarizes_all: bool,
     /// What records of indexes may take: all shards that are made with it share it.
     pub record_memory: RecordMemory,
+    /// The bytes that templates of this shard's Jobs and CronJobs may take.
+    pub template_bytes: usize,
 }
 
 #[cfg(test)]
@@ -120,6 +127,7 @@ impl Settings {
             is_elected: false,
             summarizes_all: false,
             record_memory: RecordMemory::new(64 << 20),
+            template_bytes: 64 << 20,
         }
     }
 }
@@ -141,6 +149,8 @@ pub struct Shard {
     outbox: Outbox,
     listed: Listed,
     unconfirmed: Unconfirmed,
+    /// Creations that wait for their Job's template, which another write reads.
+    for_template: TemplateWaits,
     /// Which history of the cluster is told.
     history: u64,
     /// It has ended, as this shard found out, and the informers may not know.
@@ -173,7 +183,10 @@ impl Shard {
             &settings.namespaces,
             metrics.jobs.seen.clone(),
         );
-        let store = store.with_budget(RecordBudget::new(settings.record_memory.clone()));
+        let templates = Templates::new(settings.template_bytes, Arc::clone(&metrics));
+        let store = store
+            .with_budget(RecordBudget::new(settings.record_memory.clone()))
+            .with_templates(templates);
         let namespaces = settings.namespaces.iter();
         Self {
             namespaces: namespaces.map(|name| name.as_str().into()).collect(),
@@ -197,6 +210,7 @@ impl Shard {
             outbox,
             listed: Listed::default(),
             unconfirmed: Unconfirmed::default(),
+            for_template: TemplateWaits::default(),
             history: 0,
             history_ended: false,
             report: None,
@@ -243,7 +257,7 @@ impl Shard {
         if self.knows_cron_jobs()
             && let Some(cron_jobs) = &mut self.cron_jobs
         {
-            worked |= cron_jobs.work(&mut self.outbox, now);
+            worked |= cron_jobs.work(&mut self.outbox, &mut self.store.templates, now);
         }
         if self.known.has(Kind::Job)
             && let Some(ttl) = &mut self.ttl
@@ -379,12 +393,23 @@ impl Shard {
 
     fn written(&mut self, mut write: Write, place: Place, result: CallResult, now: Now) {
         let step = std::mem::take(&mut write.step);
+        let has_read = matches!(step, WriteStep::Reading);
         let answered = AnsweredWrite {
             shard: self,
             write: &write,
             now,
         };
-        match answered.take(step, result) {
+        let next = answered.take(step, result);
+        if has_read {
+            self.release(write.actor);
+        }
+        match next {
+            // The Job may have been suspended while its template was read.
+            Next::Call(..) if has_read && !self.may_begin(&write, &place) => {
+                let outcome = write.unsent();
+                self.outbox.over(place, now.monotonic);
+                self.over(&write, outcome, now);
+            }
             Next::Call(named, step) => {
                 write.step = step;
                 self.outbox.go_on(write, place, named, now.monotonic);
@@ -416,7 +441,13 @@ impl Shard {
             Caller::Chore(chore) => self.rounds.answer(&chore, result, &mut self.outbox, now),
             Caller::CronJob(key) => {
                 if let Some(cron_jobs) = &mut self.cron_jobs
-                    && cron_jobs.answer(&key, result, &mut self.outbox, now)
+                    && cron_jobs.answer(
+                        &key,
+                        result,
+                        &mut self.outbox,
+                        &mut self.store.templates,
+                        now,
+                    )
                 {
                     self.end_history();
                 }
@@ -437,47 +468,6 @@ impl Shard {
                 }
             }
         }
-    }
-
-    /// Gives the next call that may go.
-    fn next_call(&mut self, now: Now) -> Option<Request> {
-        let Self {
-            outbox,
-            gangs,
-            settings,
-            store,
-            is_heard,
-            unconfirmed,
-            ..
-        } = self;
-        let (gangs, finalizer) = (gangs.as_ref(), settings.mode.finalizer());
-        let (mut unsent, mut doubted) = (Vec::new(), Vec::new());
-        let mut make = |write: &mut Write| {
-            let actor = store.get(write.actor);
-            // None is known where all was forgotten: what the write goes by may never have happened.
-            let is_wanted = actor.is_some_and(|actor| actor.wants(&write.op));
-            // A server that was set back may have to name the Pod once more: without its finalizer nobody would.
-            let frees = is_wanted && matches!(write.op, Op::RemoveFinalizer(..));
-            let is_doubted = frees && actor.is_some_and(|actor| is_doubted(unconfirmed, actor));
-            doubted.extend(is_doubted.then_some(write.actor));
-            let may_go = is_wanted && (*is_heard && !is_doubted || !frees);
-            may_go.then(|| write.call(gangs, finalizer)).flatten()
-        };
-        let request = outbox.poll_request(now.monotonic, &mut make, &mut unsent);
-        self.ask_for(doubted);
-        for unsent in unsent {
-            match unsent {
-                Unsent::Write(write) => {
-                    let outcome = write.unsent();
-                    self.over(&write, outcome, now);
-                }
-                Unsent::Call(caller) => {
-                    let error = ApiError::not_sent("given up: another may have written meanwhile");
-                    self.answered(caller, Err(error), now);
-                }
-            }
-        }
-        request
     }
 }
 
@@ -570,6 +560,7 @@ impl Machine for Shard {
 
     fn close(&mut self, now: Now) {
         self.outbox.close(now.monotonic);
+        self.for_template.clear();
     }
 
     fn is_idle(&self) -> bool {

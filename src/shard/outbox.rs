@@ -145,11 +145,24 @@ pub(super) enum Answered {
     Call(Caller, CallResult),
 }
 
+/// The result of a write's turn.
+#[derive(Debug)]
+pub(super) enum Made {
+    /// This call.
+    Call(Named),
+    /// It waits until another write has read the template.
+    Wait,
+    /// It is over.
+    Nothing,
+}
+
 /// What was not sent, and never will be.
 #[derive(Debug)]
 pub(super) enum Unsent {
     /// A write of a Job.
     Write(Box<Write>),
+    /// A write of a Job that waits for the Job's template: it is to be pushed again, as of this term.
+    Waits(Box<Write>, u64),
     /// Another call.
     Call(Caller),
 }
@@ -210,9 +223,14 @@ impl Outbox {
 
     /// Has a Job's write wait for its turn.
     pub(super) fn push(&mut self, job: &JobId, rank: Rank, write: Write) {
+        self.push_of_term(self.term, job, rank, write);
+    }
+
+    /// The same of a write that was asked for in this term.
+    pub(super) fn push_of_term(&mut self, term: u64, job: &JobId, rank: Rank, write: Write) {
         if !self.closed {
             let from = (&job.key.namespace, job.uid);
-            self.wait(from, rank, WaitingCall::Write(write));
+            self.wait(from, rank, WaitingCall::Write(write), term);
             self.metrics.writes_pending.inc();
         }
     }
@@ -221,7 +239,7 @@ impl Outbox {
     pub(super) fn ask(&mut self, from: (&CompactString, Uid), named: Named, caller: Caller) {
         if !self.closed {
             let call = WaitingCall::Call(Box::new((named, caller)));
-            self.wait(from, Rank::Urgent, call);
+            self.wait(from, Rank::Urgent, call, self.term);
         }
     }
 
@@ -230,11 +248,12 @@ impl Outbox {
         (namespace, owner): (&CompactString, Uid),
         rank: Rank,
         waiting: WaitingCall,
+        term: u64,
     ) {
         let queued = Queued {
             waiting,
             refusals: 0,
-            term: self.term,
+            term,
         };
         self.line.push(namespace, &owner, rank, queued);
     }
@@ -254,12 +273,12 @@ impl Outbox {
         self.term += 1;
     }
 
-    /// Gives the next call that may go. `write` makes the call of a Job's write; where it makes none, the
-    /// write is over and goes to `unsent`, as does what was asked for in another term.
+    /// Gives the next call that may go. `make` makes the call of a Job's write; where it makes none, the
+    /// write goes to `unsent`, as do writes of another term.
     pub(super) fn poll_request(
         &mut self,
         now: Monotonic,
-        make: &mut dyn FnMut(&mut Write) -> Option<Named>,
+        make: &mut dyn FnMut(&mut Write) -> Made,
         unsent: &mut Vec<Unsent>,
     ) -> Option<Request> {
         if let Some((id, call)) = self.going_on.pop() {
@@ -269,19 +288,24 @@ impl Outbox {
             let Some((namespace, owner, mut queued)) = self.line.pop(now.since_start()) else {
                 break;
             };
-            let named = match &mut queued.waiting {
-                _ if queued.term != self.term => None,
+            let made = match &mut queued.waiting {
+                _ if queued.term != self.term => Made::Nothing,
                 WaitingCall::Write(write) => make(write),
-                WaitingCall::Call(call) => Some(call.0.clone()),
-                WaitingCall::Gone => None,
+                WaitingCall::Call(call) => Made::Call(call.0.clone()),
+                WaitingCall::Gone => Made::Nothing,
             };
-            let Some(named) = named else {
+            let waits = matches!(made, Made::Wait);
+            let Made::Call(named) = made else {
                 self.line
                     .done(&namespace, &owner, WriteAnswer::Other, now.since_start());
                 match queued.waiting {
                     WaitingCall::Write(write) => {
                         self.metrics.writes_pending.dec();
-                        unsent.push(Unsent::Write(Box::new(write)));
+                        let write = Box::new(write);
+                        unsent.push(match waits {
+                            true => Unsent::Waits(write, queued.term),
+                            false => Unsent::Write(write),
+                        });
                     }
                     WaitingCall::Call(call) => unsent.push(Unsent::Call(call.1)),
                     WaitingCall::Gone => {}
@@ -411,6 +435,11 @@ impl Outbox {
         placed.sent = now;
         let id = self.begin(CallUnderWay::Placed(Box::new(placed)));
         self.going_on.push((id, named.call));
+    }
+
+    /// Returns whether a write with this place is of the current term, and the outbox is open.
+    pub(super) fn is_of_this_term(&self, place: &Place) -> bool {
+        !self.closed && place.0.queued.term == self.term
     }
 
     /// A write is over, and its place is free.

@@ -22,13 +22,15 @@ use crate::{
         Controller, DEFAULT_MANAGER, DecodedPod, Job, JobAnnotations, JobId, JobStatus, Now,
         PodEnd, PodRecord, Selector, Slot, StatusChange, Uid,
     },
-    wire::{DecodedJob, PodTemplate},
+    wire::DecodedJob,
 };
 
 use super::{
     actor::Actor,
     annotated::{Means, RecordBudget, is_asked},
+    policy_memory::PolicyMemory,
     scopes::Scopes,
+    templates::Templates,
 };
 
 slotmap::new_key_type! {
@@ -37,7 +39,7 @@ slotmap::new_key_type! {
 }
 
 /// See the module's text.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Store {
     finalizer: &'static str,
     actors: SlotMap<ActorKey, Actor>,
@@ -48,6 +50,9 @@ pub(super) struct Store {
     seen: Seen,
     /// What records of indexes may take.
     budget: RecordBudget,
+    /// Templates of Jobs and CronJobs.
+    pub(super) templates: Templates,
+    policies: PolicyMemory,
 }
 
 /// Where a Pod's record lies. An actor with records is taken out of the store only when all is forgotten.
@@ -73,15 +78,25 @@ impl Store {
     pub(super) fn new(finalizer: &'static str, namespaces: &[String], seen: Seen) -> Self {
         Self {
             finalizer,
+            actors: SlotMap::default(),
+            by_job: HashMap::new(),
+            placements: HashMap::new(),
             scopes: Scopes::new(namespaces),
             seen,
-            ..Self::default()
+            budget: RecordBudget::default(),
+            templates: Templates::default(),
+            policies: PolicyMemory::default(),
         }
     }
 
     /// The same with memory for records of indexes.
     pub(super) fn with_budget(self, budget: RecordBudget) -> Self {
         Self { budget, ..self }
+    }
+
+    /// The same with memory for templates.
+    pub(super) fn with_templates(self, templates: Templates) -> Self {
+        Self { templates, ..self }
     }
 
     /// The actor of a Job, if there is one.
@@ -121,7 +136,6 @@ impl Store {
         let (status, version) = (&decoded.job.status, decoded.job.resource_version);
         let change = known.map(|known| known.status.change_to(status));
         let change = change.unwrap_or(StatusChange::Counts);
-        let same_spec = known.is_some_and(|known| known.generation == decoded.job.generation);
         if is_new && external {
             let manager = decoded.job.spec.managed_by.as_deref();
             self.seen.external_job(manager.unwrap_or(DEFAULT_MANAGER));
@@ -147,10 +161,13 @@ impl Store {
             let is_usual = |selector: &&Arc<Selector>| selector.means_wearers_of(uid);
             actor.selector = selector.filter(|it| !is_usual(it)).cloned();
         }
-        if !same_spec || actor.template.is_none() {
-            let template = PodTemplate::new(&decoded.job, &decoded.template, self.finalizer);
-            actor.template = Some(Arc::new(template.map_err(|error| error.to_string())));
-        }
+        actor.template_bytes = decoded.template_bytes;
+        let before = std::mem::replace(&mut actor.policy_bytes, decoded.policy_bytes);
+        let namespace = &decoded.job.key.namespace;
+        (self.policies).resize(namespace, before, decoded.policy_bytes);
+        let template = decoded.template.filter(|_| !external);
+        self.templates
+            .handle_job(&decoded.job, template.as_deref(), self.finalizer);
         actor.external = external;
         actor.job = Some(decoded.job);
         actor.job_is_fresh = true;
@@ -158,6 +175,13 @@ impl Store {
             true => (key, JobNews::New),
             false => (key, JobNews::Changed),
         }
+    }
+
+    /// Returns whether there is room for the policies and the selector of a Job. A Job that is known stays known.
+    pub(super) fn has_room_for(&self, decoded: &DecodedJob) -> bool {
+        let namespace = &decoded.job.key.namespace;
+        self.policies.has_room(namespace, decoded.policy_bytes)
+            || self.job(&decoded.job.id()).is_some()
     }
 
     /// Takes in what the annotations of a Job ask for that was just applied.
@@ -355,7 +379,9 @@ impl Store {
     fn forget_actor(&mut self, key: ActorKey) {
         if let Some(actor) = self.actors.remove(key) {
             self.by_job.remove(&actor.id);
+            self.templates.forget(actor.id.uid);
             let namespace = &actor.id.key.namespace;
+            self.policies.resize(namespace, actor.policy_bytes, 0);
             self.budget.forget(namespace, actor.annotated.as_deref());
         }
     }

@@ -16,6 +16,8 @@ use crate::{
     wire::{ApiError, Object, PodDecoder, decode_cron_job, decode_job},
 };
 
+mod templates;
+
 const JOB: u128 = 1;
 
 pub(super) const POST_POD: &str = "POST /api/v1/namespaces/d/pods";

@@ -20,7 +20,8 @@ use crate::{
         PodRecord, Slot, Uid,
     },
     wire::{
-        self, ApiError, Call, ErrorKind, ExpectedAnswer, Patch, PodDecoder, PodTemplate, paths,
+        self, ApiError, Call, ErrorKind, ExpectedAnswer, Patch, PodDecoder, PodMarks, PodTemplate,
+        paths,
     },
 };
 
@@ -47,8 +48,10 @@ pub(super) enum WriteStep {
     Asked,
     /// It is under way.
     Sent,
-    /// The Pod of this name is being made.
-    Creating(String),
+    /// The Job's template is read, to make a Pod of it.
+    Reading,
+    /// The Pod of this name is being made, which is to have these marks.
+    Creating(String, Arc<PodMarks>),
     /// The name is taken, and it is looked by whom.
     Looking,
     /// The server refused the status as a conflict, and the Job is read again.
@@ -62,7 +65,6 @@ pub(super) enum WriteStep {
 pub(super) enum Op {
     /// A new Pod.
     Create {
-        template: Arc<Result<PodTemplate, String>>,
         pod: NewPod,
         /// The PodGroup that it is put into.
         group: Option<Arc<PodGroup>>,
@@ -120,25 +122,20 @@ impl Write {
         }
     }
 
-    /// Makes its call; none, if it cannot be made.
-    pub(super) fn call(&mut self, gangs: Option<&Gangs>, finalizer: &str) -> Option<Named> {
+    /// Makes its call; none, if it cannot be made. A creation needs the Job's template.
+    pub(super) fn call(
+        &mut self,
+        gangs: Option<&Gangs>,
+        finalizer: &str,
+        template: Option<&Result<PodTemplate, String>>,
+    ) -> Option<Named> {
         let key = &self.job.key;
         self.step = WriteStep::Sent;
         Some(match &self.op {
-            Op::Create {
-                template,
-                pod,
-                group,
-            } => {
-                let Ok(template) = &**template else {
-                    return None;
-                };
-                let group = group.as_ref().map(|group| group.name.as_str());
-                let (name, body) = template.pod(pod.index, pod.failures, pod.suffix, group);
-                let expected = ExpectedAnswer::Named(name.as_str().into());
-                self.step = WriteStep::Creating(name);
-                let call = Call::create(paths::pods(Some(&key.namespace)), body);
-                Named::new("create", "pods", call, expected)
+            Op::Create { pod, group } => {
+                let (named, step) = self.creation(template?, *pod, group.as_deref())?;
+                self.step = step;
+                named
             }
             Op::Delete(pod) => {
                 let path = paths::pod(&key.namespace, &pod.name);
@@ -171,18 +168,39 @@ impl Write {
         })
     }
 
+    /// The call that makes a Pod of this template, if it makes any.
+    pub(super) fn creation(
+        &self,
+        template: &Result<PodTemplate, String>,
+        pod: NewPod,
+        group: Option<&PodGroup>,
+    ) -> Option<(Named, WriteStep)> {
+        let key = &self.job.key;
+        let template = match template {
+            Ok(template) => template,
+            Err(message) => {
+                tracing::warn!(job = %key, message, "template makes no Pods");
+                return None;
+            }
+        };
+        let group = group.map(|group| group.name.as_str());
+        let (name, body) = template.pod(pod.index, pod.failures, pod.suffix, group);
+        let call = Call::create(paths::pods(Some(&key.namespace)), body);
+        let expected = ExpectedAnswer::Named(name.as_str().into());
+        let step = WriteStep::Creating(name, Arc::clone(template.marks()));
+        Some((Named::new("create", "pods", call, expected), step))
+    }
+
     /// How a write ends of which no call could be made, or none was wanted any more.
     pub(super) fn unsent(&self) -> Outcome {
         match &self.op {
             Op::Create { pod, .. } if matches!(self.step, WriteStep::Asked) => {
                 Outcome::PodNotCreated(pod.id(), CreateError::NotSent)
             }
-            Op::Create { template, pod, .. } => {
-                if let Err(message) = &**template {
-                    tracing::warn!(job = %self.job.key, message, "template makes no Pods");
-                }
-                Outcome::PodNotCreated(pod.id(), CreateError::Refused)
+            Op::Create { pod, .. } if matches!(self.step, WriteStep::Reading) => {
+                Outcome::PodNotCreated(pod.id(), CreateError::NotSent)
             }
+            Op::Create { pod, .. } => Outcome::PodNotCreated(pod.id(), CreateError::Refused),
             Op::Delete(pod) => Outcome::PodNotDeleted(pod.slot),
             Op::RemoveFinalizer(pod, _) => Outcome::FinalizerNotRemoved(pod.slot),
             Op::Gang(_) => Outcome::GangObjectNotMade(CreateError::Refused),
@@ -203,9 +221,11 @@ impl AnsweredWrite<'_> {
     /// Takes in the answer to the call of this step.
     pub(super) fn take(mut self, step: WriteStep, result: CallResult) -> Next {
         Next::Over(match (step, &self.write.op) {
-            (WriteStep::Creating(name), Op::Create { template, pod, .. }) => {
-                let template = template.as_ref().as_ref().ok();
-                return self.create((*pod, template, &name), result);
+            (WriteStep::Reading, Op::Create { pod, group }) => {
+                return self.template_read(*pod, group.as_deref(), result);
+            }
+            (WriteStep::Creating(name, marks), Op::Create { pod, .. }) => {
+                return self.create((*pod, &marks, &name), result);
             }
             (WriteStep::Looking, Op::Create { pod, .. }) => self.looked(*pod, result),
             (_, Op::Create { .. }) => self.write.unsent(),
@@ -239,14 +259,14 @@ impl AnsweredWrite<'_> {
 
     fn create(
         &mut self,
-        (pod, template, name): (NewPod, Option<&PodTemplate>, &str),
+        (pod, marks, name): (NewPod, &PodMarks, &str),
         result: CallResult,
     ) -> Next {
         let error = match result {
             Ok(answer) => {
                 let created = Report::normal("SuccessfulCreate", &format!("Created pod: {name}"));
                 self.report(created);
-                if let Some(what) = template.and_then(|template| template.lacks(&answer)) {
+                if let Some(what) = marks.lacks(&answer) {
                     // The watch will tell of it. To make the next at once would make such Pods without end.
                     let message = format!(
                         "Error creating: pod {name:?} was changed on its way in and lacks its {what}"
@@ -486,7 +506,7 @@ impl AnsweredWrite<'_> {
     }
 
     /// Tells of a write that failed, unless it was us who gave up.
-    fn report_failure(&mut self, reason: &str, what: &str, error: &ApiError) {
+    pub(super) fn report_failure(&mut self, reason: &str, what: &str, error: &ApiError) {
         if !self.shard.outbox.is_closed() && error.kind != ErrorKind::GivenUp {
             let message = format!("Error {what}: {error}");
             self.report(Report::warning(reason, &message));
@@ -518,7 +538,7 @@ fn why_not_created(error: &ApiError) -> CreateError {
     match error.kind {
         ErrorKind::AlreadyExists => CreateError::NameTaken,
         ErrorKind::NamespaceTerminating => CreateError::NamespaceTerminating,
-        ErrorKind::Failed | ErrorKind::GivenUp => CreateError::Unknown,
+        ErrorKind::Failed | ErrorKind::GivenUp | ErrorKind::TooLong => CreateError::Unknown,
         ErrorKind::NotFound
         | ErrorKind::Conflict
         | ErrorKind::Expired

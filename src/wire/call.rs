@@ -23,6 +23,9 @@ const COMPACT_METADATA_LIST: &str = "application/vnd.kubernetes.protobuf;as=Part
 /// Protobuf where the server has it, which is for its own types.
 const PROTOBUF_OR_JSON: &str = "application/vnd.kubernetes.protobuf,application/json";
 
+/// The longest answer that is read as a whole, unless a call sets another limit.
+pub const ANSWER_MAX: usize = 256 << 20;
+
 /// The kinds of patch that are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Patch {
@@ -54,6 +57,8 @@ pub struct Call {
     pub accept: &'static str,
     /// The body.
     pub body: Bytes,
+    /// The longest answer that is read, in bytes.
+    pub answer_max: usize,
 }
 
 impl Call {
@@ -127,6 +132,13 @@ impl Call {
             content_type,
             accept,
             body: body.into(),
+            answer_max: ANSWER_MAX,
         }
+    }
+
+    /// The same with another limit on the length of the answer.
+    #[must_use]
+    pub fn with_answer_max(self, answer_max: usize) -> Self {
+        Self { answer_max, ..self }
     }
 }

@@ -16,6 +16,10 @@ use super::{metadata::RawMetadata, ownership, timestamp::time};
 /// The annotation with the time that a Job was scheduled for.
 const SCHEDULED: &str = "batch.kubernetes.io/cronjob-scheduled-timestamp";
 
+/// The longest schedule in bytes: it is kept, and the API server has no limit for it. One that lists every minute, hour and
+/// day by its number has 350.
+const SCHEDULE_MAX: usize = 4 << 10;
+
 /// A CronJob and the JSON of its Job template, untouched.
 #[derive(Clone, Debug)]
 pub struct DecodedCronJob {
@@ -32,6 +36,10 @@ pub fn decode_cron_job(json: &str) -> Result<DecodedCronJob, serde_json::Error> 
     let job_spec = template.spec.map_or("{}", RawValue::get);
     let job_spec: RawJobTemplateSpec = serde_json::from_str(job_spec)?;
     let odd = || serde::de::Error::custom("metadata.creationTimestamp is odd");
+    if object.spec.schedule.len() > SCHEDULE_MAX {
+        let message = format!("spec.schedule has more than {SCHEDULE_MAX} bytes");
+        return Err(serde::de::Error::custom(message));
+    }
     let (meta, spec) = (object.metadata, object.spec);
     let (uid, resource_version) = meta.identity()?;
     let cron_job = CronJob {
@@ -110,13 +118,14 @@ pub fn cron_job_status_patch(
 
 /// A Job of a CronJob, of its template: labels, annotations and spec as they stand there.
 pub fn job_of_cron_job(
-    cron_job: &DecodedCronJob,
+    cron_job: &CronJob,
+    template: &RawValue,
     name: &str,
     scheduled: &str,
 ) -> Result<Vec<u8>, serde_json::Error> {
-    let template: RawJobTemplate<'_> = serde_json::from_str(cron_job.template.get())?;
+    let template: RawJobTemplate<'_> = serde_json::from_str(template.get())?;
     let spec = template.spec.map_or("{}", RawValue::get);
-    let CronJob { key, uid, .. } = &cron_job.cron_job;
+    let CronJob { key, uid, .. } = cron_job;
     let mut annotations = template.metadata.annotations;
     annotations.insert(SCHEDULED.to_owned(), scheduled.into());
     let metadata = json!({
@@ -196,7 +205,13 @@ mod tests {
             "spec":{"managedBy":"e.com/f","newField":1}}}}"#;
         let decoded = decode_cron_job(json).expect("a good CronJob");
         assert_eq!(decoded.cron_job.spec.managed_by.as_deref(), Some("e.com/f"));
-        let body = job_of_cron_job(&decoded, "c-1", "2026-01-01T00:01:00Z").expect("a Job");
+        let body = job_of_cron_job(
+            &decoded.cron_job,
+            &decoded.template,
+            "c-1",
+            "2026-01-01T00:01:00Z",
+        )
+        .expect("a Job");
         let body: Value = serde_json::from_slice(&body).expect("JSON");
         assert_eq!(body["spec"], json!({"managedBy": "e.com/f", "newField": 1}));
         let metadata = &body["metadata"];
@@ -219,6 +234,20 @@ mod tests {
             }])
         );
         assert_eq!(metadata.get("generateName"), None);
+    }
+
+    #[test]
+    fn a_schedule_without_end_is_not_kept() {
+        let read = |schedule: &str| {
+            let json = format!(
+                r#"{{"metadata":{{"creationTimestamp":"2026-01-01T00:00:00Z","resourceVersion":"7",
+                "uid":"0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"}},
+                "spec":{{"schedule":"{schedule}","jobTemplate":{{}}}}}}"#
+            );
+            decode_cron_job(&json)
+        };
+        assert!(read("0,1,2 * * * *").is_ok());
+        assert!(read(&format!("0{} * * * *", ",1".repeat(1 << 12))).is_err());
     }
 
     #[test]

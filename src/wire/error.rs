@@ -28,6 +28,8 @@ pub enum ErrorKind {
     TooManyRequests,
     /// The server will not do it, however often it is asked.
     Refused,
+    /// The answer is longer than the call allows; the rest of it was not read.
+    TooLong,
     /// The server, or something between, failed: nobody knows whether it was done.
     Failed,
     /// lakh gave it up, as the Lease may be another replica's: it may or may not have been done. No Event
@@ -241,6 +243,14 @@ impl ApiError {
         Self {
             kind: ErrorKind::GivenUp,
             ..Self::no_answer(message)
+        }
+    }
+
+    /// The answer, or an event of it, has more than so many bytes.
+    pub fn too_long(bytes: usize) -> Self {
+        Self {
+            kind: ErrorKind::TooLong,
+            ..Self::no_answer(format!("an answer of more than {bytes} bytes"))
         }
     }
 

@@ -30,8 +30,13 @@ const NO_LIMIT: u32 = i32::MAX as u32;
 pub struct DecodedJob {
     /// What decisions need.
     pub job: Job,
-    /// `spec.template`, with every field that the server sent.
-    pub template: Arc<RawValue>,
+    /// `spec.template`, with every field that the server sent, of a Job that may make Pods: one that is suspended, has
+    /// ended or goes makes none.
+    pub template: Option<Arc<RawValue>>,
+    /// The bytes of `spec.template`.
+    pub template_bytes: usize,
+    /// About how many bytes its policies and its selector take, which are kept as long as the Job is there.
+    pub policy_bytes: usize,
     /// Which Pods it means; none where the server sent no selector.
     pub selector: Option<Arc<Selector>>,
     /// The object that it says controls it.
@@ -81,26 +86,56 @@ pub fn decode_job(json: &str) -> Result<DecodedJob, serde_json::Error> {
     let meta = object.metadata;
     let (uid, resource_version) = meta.identity()?;
     let scheduled = meta.annotations.scheduled.as_deref();
+    let job = Job {
+        key: meta.key(),
+        uid,
+        resource_version,
+        generation: meta.generation,
+        created: meta
+            .creation_timestamp
+            .as_deref()
+            .and_then(Time::parse_rfc3339),
+        deleting: meta.deletion_timestamp.is_some(),
+        spec: spec(&object.spec, &restarts),
+        status: status(object.status),
+    };
+    let makes_pods = !(job.spec.suspend || job.deleting || job.status.is_finished());
+    let template_bytes = object.spec.template.get().len();
+    let policy_bytes = policy_bytes(&object.spec);
     Ok(DecodedJob {
-        job: Job {
-            key: meta.key(),
-            uid,
-            resource_version,
-            generation: meta.generation,
-            created: meta
-                .creation_timestamp
-                .as_deref()
-                .and_then(Time::parse_rfc3339),
-            deleting: meta.deletion_timestamp.is_some(),
-            spec: spec(&object.spec, &restarts),
-            status: status(object.status),
-        },
+        job,
         selector: object.spec.selector.map(|it| Arc::new(selector(it))),
         controller: meta.controller().and_then(controller),
         scheduled: scheduled.and_then(Time::parse_rfc3339),
         annotations: meta.annotations.job_annotations(),
-        template: object.spec.template.into(),
+        template: makes_pods.then(|| object.spec.template.into()),
+        template_bytes,
+        policy_bytes,
     })
+}
+
+fn policy_bytes(spec: &RawJobSpec) -> usize {
+    let success = spec.success_policy.iter().flat_map(|policy| &policy.rules);
+    let success = success.filter_map(|rule| rule.succeeded_indexes.as_ref());
+    let failure = spec.pod_failure_policy.iter();
+    let failure = failure.flat_map(|policy| &policy.rules).map(|rule| {
+        let codes = rule.on_exit_codes.as_ref();
+        let codes = codes.map_or(0, |codes| codes.values.len() * size_of::<i32>());
+        let conditions = rule.on_pod_conditions.iter().flatten();
+        codes + conditions.map(|it| it.type_.len()).sum::<usize>()
+    });
+    let selector = spec.selector.iter().map(|selector| {
+        let labels = selector.match_labels.iter().flatten();
+        let labels: usize = labels.map(|(key, value)| key.len() + value.len()).sum();
+        let terms = selector.match_expressions.iter().flatten();
+        let values = terms.flat_map(|term| term.values.iter().flatten().chain([&term.key]));
+        labels
+            + values
+                .map(|text| size_of::<CompactString>() + text.len())
+                .sum::<usize>()
+    });
+    let success = success.map(String::len);
+    success.chain(failure).chain(selector).sum()
 }
 
 fn controller(owner: &OwnerReference) -> Option<ControllerReference> {
@@ -289,8 +324,33 @@ mod tests {
             (1, Some(1), 6)
         );
         assert_eq!(spec.restart_policy, RestartPolicy::OnFailure);
-        assert!(decoded.template.get().contains("newField"));
+        let template = decoded.template.expect("it makes Pods");
+        assert!(template.get().contains("newField"));
         assert_eq!(decoded.job.status, JobStatus::default());
+    }
+
+    #[test]
+    fn only_a_job_that_makes_pods_brings_its_template() {
+        let brings = |more: &str, spec: &str, status: &str| {
+            let json = format!(
+                r#"{{"metadata":{{"uid":"0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9","resourceVersion":"7"{more}}},
+                "spec":{{{spec}"template":{{"x":1}}}},"status":{{{status}}}}}"#
+            );
+            let decoded = decode_job(&json).expect("a good Job");
+            assert_eq!(decoded.template_bytes, 7);
+            decoded.template.is_some()
+        };
+        assert!(brings("", "", ""));
+        assert!(!brings("", r#""suspend":true,"#, ""));
+        assert!(!brings(
+            r#","deletionTimestamp":"2026-01-01T00:00:00Z""#,
+            "",
+            ""
+        ));
+        let failed = r#""conditions":[{"type":"Failed","status":"True"}]"#;
+        assert!(!brings("", "", failed));
+        let target = r#""conditions":[{"type":"FailureTarget","status":"True"}]"#;
+        assert!(brings("", "", target));
     }
 
     #[test]

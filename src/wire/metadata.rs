@@ -23,6 +23,32 @@ pub(super) struct RawMetadata {
     pub(super) annotations: RawAnnotations,
 }
 
+/// An object of which only its metadata were read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObjectIdentity {
+    /// Its namespace and name.
+    pub key: JobKey,
+    /// Its UID.
+    pub uid: Uid,
+    /// The version of the object.
+    pub resource_version: u64,
+}
+
+/// Reads the metadata of an object in JSON.
+pub fn decode_identity(json: &str) -> Result<ObjectIdentity, serde_json::Error> {
+    #[derive(Deserialize)]
+    struct RawObject {
+        metadata: RawMetadata,
+    }
+    let RawObject { metadata } = serde_json::from_str(json)?;
+    let (uid, resource_version) = metadata.identity()?;
+    Ok(ObjectIdentity {
+        key: metadata.key(),
+        uid,
+        resource_version,
+    })
+}
+
 /// The annotations that are looked at.
 #[derive(Default, Deserialize)]
 #[serde(default)]

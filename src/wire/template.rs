@@ -4,6 +4,8 @@
 //! body fills in its name and index. Every field that the server sent in the template is kept, known to lakh or
 //! not.
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value, json, value::RawValue};
 
 use crate::model::{
@@ -32,6 +34,12 @@ pub struct PodTemplate {
     indexed: bool,
     /// Literal text, each but the last followed by a gap.
     text: Vec<(String, Option<Gap>)>,
+    marks: Arc<PodMarks>,
+}
+
+/// By what a Job knows its Pods again.
+#[derive(Debug)]
+pub struct PodMarks {
     finalizer: String,
     /// The value of the label that the server's generated selector matches, if there is one.
     controller_uid: Option<String>,
@@ -75,21 +83,23 @@ impl PodTemplate {
             job: job.key.name.to_string(),
             indexed,
             text,
-            finalizer: finalizer.to_owned(),
-            controller_uid: label.as_str().map(str::to_owned),
+            marks: Arc::new(PodMarks {
+                finalizer: finalizer.to_owned(),
+                controller_uid: label.as_str().map(str::to_owned),
+            }),
         })
     }
 
-    /// What a Pod lacks that the server has made of such a body, by its answer: a mutating webhook may have
-    /// taken away what the Job needs to know the Pod again and to count it.
-    pub fn lacks(&self, answer: &[u8]) -> Option<String> {
-        let marks = pod::marks(answer)?;
-        if !marks.finalizers.iter().any(|it| **it == *self.finalizer) {
-            return Some(format!("finalizer {}", self.finalizer));
-        }
-        let wanted = self.controller_uid.as_deref()?;
-        let has = marks.labels.label(CONTROLLER_UID) == Some(wanted);
-        (!has).then(|| format!("label {CONTROLLER_UID}"))
+    /// The bytes that it takes in memory, about.
+    pub fn bytes(&self) -> usize {
+        let text = self.text.iter();
+        let text = text.map(|(text, _)| text.capacity() + size_of::<(String, Option<Gap>)>());
+        size_of::<Self>() + text.sum::<usize>()
+    }
+
+    /// By what the Job knows its Pods again.
+    pub fn marks(&self) -> &Arc<PodMarks> {
+        &self.marks
     }
 
     /// The name and the body of a new Pod. `failures` are those of its index, where they are told
@@ -133,6 +143,20 @@ impl PodTemplate {
             }
         }
         (name.into(), body.into_bytes())
+    }
+}
+
+impl PodMarks {
+    /// What a Pod lacks that the server has made of such a body, by its answer: a mutating webhook may have
+    /// taken away what the Job needs to know the Pod again and to count it.
+    pub fn lacks(&self, answer: &[u8]) -> Option<String> {
+        let marks = pod::marks(answer)?;
+        if !marks.finalizers.iter().any(|it| **it == *self.finalizer) {
+            return Some(format!("finalizer {}", self.finalizer));
+        }
+        let wanted = self.controller_uid.as_deref()?;
+        let has = marks.labels.label(CONTROLLER_UID) == Some(wanted);
+        (!has).then(|| format!("label {CONTROLLER_UID}"))
     }
 }
 
@@ -277,8 +301,12 @@ mod tests {
             "resourceVersion":"7"}},"spec":{spec}}}"#
         );
         let decoded = decode_job(&json).expect("a good Job");
-        let template = PodTemplate::new(&decoded.job, &decoded.template, TRACKING_FINALIZER)
-            .expect("a good template");
+        let template = PodTemplate::new(
+            &decoded.job,
+            &decoded.template.expect("it makes Pods"),
+            TRACKING_FINALIZER,
+        )
+        .expect("a good template");
         let (name, body) = template.pod(index, failures, suffix(), None);
         let pod: Value = serde_json::from_slice(&body).expect("JSON");
         assert_eq!(pod["metadata"]["name"], name);
@@ -342,10 +370,14 @@ mod tests {
                 "spec":{spec}}}"#
         );
         let decoded = decode_job(&json).expect("a good Job");
-        let template = PodTemplate::new(&decoded.job, &decoded.template, TRACKING_FINALIZER);
+        let template = PodTemplate::new(
+            &decoded.job,
+            &decoded.template.expect("it makes Pods"),
+            TRACKING_FINALIZER,
+        );
         let template = template.expect("a good template");
         let (_, made) = template.pod(Some(1), None, suffix(), None);
-        assert_eq!(template.lacks(&made), None);
+        assert_eq!(template.marks().lacks(&made), None);
         let answer = |labels: &[(&str, &str)], finalizers: &[&str]| {
             let labels = labels
                 .iter()
@@ -356,7 +388,10 @@ mod tests {
         };
         let (own, wrong) = ((CONTROLLER_UID, UID), (CONTROLLER_UID, "x"));
         let both = ["own/one", TRACKING_FINALIZER];
-        assert_eq!(template.lacks(&answer(&[("a", "b"), own], &both)), None);
+        assert_eq!(
+            template.marks().lacks(&answer(&[("a", "b"), own], &both)),
+            None
+        );
         for (labels, finalizers, lacks) in [
             (
                 &[own][..],
@@ -371,7 +406,10 @@ mod tests {
             ),
         ] {
             assert_eq!(
-                template.lacks(&answer(labels, finalizers)).as_deref(),
+                template
+                    .marks()
+                    .lacks(&answer(labels, finalizers))
+                    .as_deref(),
                 Some(lacks)
             );
         }

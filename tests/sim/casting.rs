@@ -4,7 +4,10 @@
 //!
 //! Must not: know what a controller makes of it.
 
-use lakh::model::{Division, Partition};
+use lakh::{
+    informer::PageBounds,
+    model::{Division, Partition},
+};
 use serde_json::{Value, json};
 
 use super::{
@@ -94,6 +97,29 @@ pub(crate) struct Scenario {
     pub(crate) is_beside: bool,
     /// A controller stops to make Pods while another Job controller writes statuses, as the released one does.
     pub(crate) gives_way: bool,
+    /// The bounds of the pages of lists.
+    pub(crate) pages: PageBounds,
+    /// Bytes that templates may take.
+    pub(crate) template_bytes: usize,
+}
+
+/// Memory for all templates, for those of a few Jobs, or for none: the others are read.
+fn small_memory(seed: u64) -> usize {
+    let mut dice = Dice::new(seed ^ 0x7e3b);
+    dice.pick(&[64 << 20, 8 << 10, 3 << 10, 1])
+}
+
+/// Pages of a few objects, so that lists have several: of so many objects, or of so many bytes that a page of three
+/// objects may be too long.
+fn small_pages(seed: u64) -> PageBounds {
+    let mut dice = Dice::new(seed ^ 0x9a6e);
+    let wanted = dice.pick(&[2 << 10, 8 << 10, 4 << 20]);
+    PageBounds {
+        objects: dice.pick(&[1, 2, 3, 500]),
+        wanted,
+        // Longer than any object, and shorter than three large ones.
+        longest: (8 * wanted).max(32 << 10),
+    }
 }
 
 impl Scenario {
@@ -116,6 +142,8 @@ impl Scenario {
             lasts: 0,
             is_beside: false,
             gives_way: false,
+            pages: PageBounds::default(),
+            template_bytes: 64 << 20,
         }
     }
 
@@ -149,6 +177,8 @@ impl Scenario {
             lasts: 0,
             is_beside: false,
             gives_way: false,
+            pages: small_pages(seed),
+            template_bytes: small_memory(seed),
         };
         scenario.cast_jobs(&mut dice.split());
         for profile in scenario.profiles.clone() {
@@ -163,6 +193,7 @@ impl Scenario {
         }
         scenario.deeds.sort_by_key(|(at, _)| *at);
         scenario.spare_endless_jobs();
+        scenario.enlarge_templates();
         scenario
     }
 
@@ -242,6 +273,26 @@ impl Scenario {
                 if let Deed::SetClock(_, skew) = deed {
                     *skew = (*skew).min(5_000);
                 }
+            }
+        }
+    }
+
+    /// The number of shards of one controller, each with its own memory.
+    pub(crate) fn parts(&self) -> usize {
+        self.partition.map_or(self.shards, |it| it.ranges as usize)
+    }
+
+    /// Makes the templates of some Jobs as large as pages of lists, or as the memory for templates.
+    fn enlarge_templates(&mut self) {
+        let mut dice = Dice::new(self.seed ^ 0x1a26);
+        for (_, deed) in &mut self.deeds {
+            let Deed::CreateJob(_, _, spec) = deed else {
+                continue;
+            };
+            if dice.permille(150) {
+                let text = "x".repeat(dice.pick(&[1 << 10, 4 << 10, 12 << 10]));
+                let container = &mut spec["template"]["spec"]["containers"][0];
+                container["env"] = json!([{"name": "LARGE", "value": text}]);
             }
         }
     }

@@ -16,7 +16,7 @@ use lakh::{
         Candidate, Common, Feed, LeaderElection, Message, Part, Recipient, Replica, is_candidates,
         kinds,
     },
-    informer::{Informers, Watched},
+    informer::{Informers, PageBounds, Watched},
     machine::{CallId, Input, Request},
     metrics::Metrics,
     model::{JobKey, Limits, Monotonic, Now, Time, Uid},
@@ -62,6 +62,10 @@ pub(crate) struct Options {
     pub(crate) is_beside: bool,
     /// Where Workloads and PodGroups are, if Jobs that need all their Pods at once get them.
     pub(crate) scheduling_api: Option<SchedulingApi>,
+    /// Bytes that templates may take.
+    pub(crate) template_bytes: usize,
+    /// The bounds of the pages of lists.
+    pub(crate) pages: PageBounds,
 }
 
 /// A request under way.
@@ -131,6 +135,7 @@ impl Process {
             finalizer: mode.finalizer(),
             api: api.clone(),
             summarizes_all: false,
+            pages: options.pages,
         };
         let settings = Settings {
             controllers,
@@ -148,6 +153,7 @@ impl Process {
             is_elected: options.election.is_some(),
             summarizes_all: false,
             record_memory: RecordMemory::new(RECORD_BYTES),
+            template_bytes: options.template_bytes,
         };
         let limiter = Arc::new(Limiter::new(Rate {
             qps: options.qps,
@@ -260,6 +266,11 @@ impl Process {
             self.knows_since = at;
         }
         is_new
+    }
+
+    /// The bytes of templates that it keeps.
+    pub(crate) fn template_bytes(&self) -> usize {
+        self.metrics.template_bytes()
     }
 
     /// Whether it has forgotten all since this was asked last, and lists all anew: as it leads, or as it believes that

@@ -341,6 +341,8 @@ impl World {
             gives_way: self.scenario.gives_way,
             is_beside: self.scenario.is_beside,
             scheduling_api: self.scenario.gangs.then(|| self.server.scheduling_api()),
+            pages: self.scenario.pages,
+            template_bytes: self.scenario.template_bytes,
         };
         self.processes[number] = Some(Process::new(options, self.lives, self.at));
         self.judges.started(self.at);
@@ -433,6 +435,7 @@ impl World {
         let (requests, abandoned) = process.poll(at);
         let (leads_anew, has_forgotten) = (process.leads_anew(at), process.has_forgotten(at));
         let due = process.timeout(at);
+        let template_bytes = process.template_bytes();
         let planned = process.wake_at.filter(|planned| *planned > at);
         // A wake-up that comes too early does no harm; one that was planned already is not planned again.
         process.wake_at = planned;
@@ -442,6 +445,8 @@ impl World {
             process.wake_at = Some(due);
             self.push(due, Event::Wake(who));
         }
+        let most = self.scenario.template_bytes * self.scenario.parts();
+        self.judges.judge_memory(template_bytes, most);
         if leads_anew {
             self.judges.started(at);
         }
@@ -680,6 +685,9 @@ impl World {
             Fate::IsLost => {
                 let after = self.dice.pick(&[latency, CALL_TIMEOUT]);
                 (after, Err(ApiError::no_answer("connection reset")))
+            }
+            Fate::Comes if code < 300 && body.len() > flight.call.answer_max => {
+                (latency, Err(ApiError::too_long(flight.call.answer_max)))
             }
             Fate::Comes if code < 300 => {
                 self.note_list(flight);

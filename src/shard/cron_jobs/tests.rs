@@ -11,7 +11,10 @@ use crate::{
     metrics::Metrics,
     model::Severity,
     rate_limiter::{Limiter, Rate},
-    shard::{events::Recorder, outbox::Answered},
+    shard::{
+        events::Recorder,
+        outbox::{Answered, Made},
+    },
 };
 
 /// A morning in June.
@@ -23,6 +26,7 @@ struct Part {
     outbox: Outbox,
     /// The name of the object that the last call is about.
     named: String,
+    templates: Templates,
 }
 
 /// In which so many turns are under way at once.
@@ -39,6 +43,7 @@ fn part_with(concurrent: usize) -> Part {
     cron_jobs.lead(true);
     Part {
         cron_jobs,
+        templates: Templates::new(1 << 20, Arc::clone(&metrics)),
         outbox: Outbox::new(8, backoff.base, &limiter, recorder, metrics),
         named: String::new(),
     }
@@ -108,12 +113,15 @@ fn owner(kind: &str, name: &str, number: u32) -> Value {
 impl Part {
     fn apply(&mut self, json: &str) {
         let decoded = decode_cron_job(json).expect("a good CronJob");
-        self.cron_jobs.apply(decoded, &mut self.outbox, NOW);
+        let templates = &mut self.templates;
+        self.cron_jobs
+            .apply(decoded, &mut self.outbox, templates, NOW);
     }
 
     fn delete(&mut self, json: &str) {
         let decoded = decode_cron_job(json).expect("a good CronJob");
-        self.cron_jobs.delete(&decoded.cron_job);
+        self.cron_jobs
+            .delete(&decoded.cron_job, &mut self.templates);
     }
 
     fn heard(&mut self, json: &str) -> Vec<String> {
@@ -132,7 +140,8 @@ impl Part {
     }
 
     fn work(&mut self, now: Now) -> bool {
-        self.cron_jobs.work(&mut self.outbox, now)
+        self.cron_jobs
+            .work(&mut self.outbox, &mut self.templates, now)
     }
 
     /// The next call, but for Events: its number, and what it does.
@@ -140,7 +149,9 @@ impl Part {
         let now = NOW.monotonic;
         loop {
             let unsent = &mut Vec::new();
-            let request = self.outbox.poll_request(now, &mut |_| None, unsent)?;
+            let request = self
+                .outbox
+                .poll_request(now, &mut |_| Made::Nothing, unsent)?;
             let (method, path) = (request.call.method, request.call.path);
             if !path.contains("/events") {
                 let sent: Value = serde_json::from_slice(&request.call.body).unwrap_or_default();
@@ -169,7 +180,8 @@ impl Part {
             panic!("the answer is for the CronJob");
         };
         let outbox = &mut self.outbox;
-        self.cron_jobs.answer(&key, result, outbox, now);
+        let templates = &mut self.templates;
+        self.cron_jobs.answer(&key, result, outbox, templates, now);
     }
 
     /// When the first alarm rings.
@@ -187,7 +199,7 @@ impl Part {
 
     /// What is known of a CronJob.
     fn known(&self, name: &str) -> &CronJob {
-        &self.cron_jobs.known.cron_jobs[&key(name)].decoded.cron_job
+        &self.cron_jobs.known.cron_jobs[&key(name)].cron_job
     }
 }
 
@@ -372,7 +384,7 @@ fn a_turn_that_ends_after_all_was_forgotten_changes_nothing_of_who_came_after() 
     let mut part = part();
     part.apply(&cron_job("c", 1, 1, &json!({"schedule": "* * * * *"})));
     assert!(part.work(NOW));
-    part.cron_jobs.forget(None);
+    part.cron_jobs.forget(None, &mut part.templates);
     part.apply(&cron_job("c", 2, 9, &json!({})));
     assert!(!part.work(NOW), "its name is still at work");
     part.answers(CREATE, 10, 2);
@@ -486,4 +498,39 @@ fn a_standby_keeps_no_turns_of_cron_jobs() {
     assert_eq!(part.cron_jobs.queue.next_due(), Timeout::default());
     part.cron_jobs.lead(true);
     assert_eq!(part.heard(&cron_job("c", 1, 1, &json!({}))), ["c"]);
+}
+
+#[test]
+fn the_template_of_a_run_is_read_where_it_is_not_kept() {
+    let schedule = json!({"schedule": "* * * * *", "jobTemplate": {"spec": {"completions": 7}}});
+    let minute = NOW + Duration::from_secs(61);
+    for other in [false, true] {
+        let mut part = part();
+        part.apply(&cron_job("c", 1, 1, &schedule));
+        part.have_turns();
+        part.templates.forget(Uid::from_u128(1));
+        part.cron_jobs.mark(key("c"));
+        assert!(part.work(minute));
+        let (id, call) = part.sent().expect("a call");
+        assert_eq!(call, "GET /apis/batch/v1/namespaces/d/cronjobs/c");
+        let found = cron_job("c", if other { 2 } else { 1 }, 3, &schedule);
+        part.answer_in(id, Ok(found.into()), minute);
+        let next = part.sent().map(|(_, call)| call);
+        assert_eq!(next.as_deref() == Some(CREATE), !other, "{next:?}");
+        assert_eq!(part.templates.jobs_of(Uid::from_u128(1)).is_some(), !other);
+    }
+}
+
+#[test]
+fn a_cron_job_that_is_suspended_or_gone_takes_no_memory_for_its_template() {
+    let mut part = part();
+    let kept = |part: &mut Part| part.templates.jobs_of(Uid::from_u128(1)).is_some();
+    part.apply(&cron_job("c", 1, 1, &json!({})));
+    assert!(kept(&mut part));
+    part.apply(&cron_job("c", 1, 2, &json!({"suspend": true})));
+    assert!(!kept(&mut part));
+    part.apply(&cron_job("c", 1, 3, &json!({})));
+    assert!(kept(&mut part));
+    part.delete(&cron_job("c", 1, 4, &json!({})));
+    assert!(!kept(&mut part));
 }

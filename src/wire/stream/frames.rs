@@ -17,7 +17,7 @@ pub struct TooLong;
 
 impl From<TooLong> for ApiError {
     fn from(_: TooLong) -> Self {
-        Self::no_answer(format!("an event of more than {EVENT_MAX} bytes"))
+        Self::too_long(EVENT_MAX)
     }
 }
 

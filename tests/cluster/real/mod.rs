@@ -15,6 +15,7 @@
 
 mod conformance;
 mod deployed;
+mod large;
 mod third_parties;
 
 use std::{

@@ -9,6 +9,7 @@
 //! - [`records`]: what is recorded of indexes is what became of their Pods.
 //! - [`third_parties`]: a Job follows its spec at once, whatever third parties write; no name of a Pod comes back in a
 //!   later run.
+//! - `memory`: templates take no more memory than was given for them.
 //! - [`ending`]: what must hold at the end, when nothing goes wrong any more.
 //!
 //! Must not: ask the controller anything; what it says to people is brought by the world.
@@ -159,6 +160,16 @@ impl Judges {
 
     fn find(&mut self, judge: &'static str, text: String) {
         self.findings.push(Finding { judge, text });
+    }
+
+    /// A controller keeps templates of so many bytes, of which it may keep so many.
+    pub(crate) fn judge_memory(&mut self, held: usize, most: usize) {
+        if held > most {
+            self.find(
+                "memory",
+                format!("templates have {held} bytes, and {most} are allowed"),
+            );
+        }
     }
 
     pub(crate) fn started(&mut self, at: u64) {

@@ -1,0 +1,69 @@
+//! The CronJobs that are known, without their templates, and the Jobs of each.
+//!
+//! Must not: decide when a CronJob has a turn.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use hashbrown::HashMap;
+
+use crate::{
+    model::{ChildJob, CronJob, JobKey, Uid},
+    shard::correlate::Correlator,
+};
+
+/// The CronJobs that are known, and their Jobs.
+#[derive(Debug, Default)]
+pub(super) struct KnownCronJob {
+    pub(super) cron_jobs: BTreeMap<JobKey, Cell>,
+    /// The Jobs that name a CronJob as their controller, by its name: it may be another one by now.
+    pub(super) children: BTreeMap<JobKey, BTreeMap<Uid, ChildJob>>,
+    /// Whose each of them is.
+    pub(super) parents: HashMap<Uid, Parent>,
+}
+
+/// A CronJob.
+#[derive(Debug)]
+pub(super) struct Cell {
+    pub(super) cron_job: Arc<CronJob>,
+    pub(super) told: Correlator,
+    /// The Job that was made in the last turn, if its status was refused. No watch may have told of it, and with
+    /// a clock that goes back the next run has another name.
+    pub(super) forgotten: Option<ChildJob>,
+}
+
+/// The CronJob of a Job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Parent {
+    pub(super) key: JobKey,
+    pub(super) uid: Uid,
+}
+
+impl KnownCronJob {
+    /// The cell of this very CronJob, unless it is gone.
+    pub(super) fn cell_mut(&mut self, key: &JobKey, uid: Uid) -> Option<&mut Cell> {
+        let cell = self.cron_jobs.get_mut(key)?;
+        (cell.cron_job.uid == uid).then_some(cell)
+    }
+
+    /// This very CronJob, unless it is gone.
+    pub(super) fn get(&self, key: &JobKey, uid: Uid) -> Option<&CronJob> {
+        let cron_job = &*self.cron_jobs.get(key)?.cron_job;
+        (cron_job.uid == uid).then_some(cron_job)
+    }
+
+    /// Whether a Job's CronJob is there, and still the same one.
+    pub(super) fn has(&self, parent: &Parent) -> bool {
+        self.get(&parent.key, parent.uid).is_some()
+    }
+
+    pub(super) fn remove_job(&mut self, job: Uid) -> Option<Parent> {
+        let parent = self.parents.remove(&job)?;
+        if let Some(children) = self.children.get_mut(&parent.key) {
+            children.remove(&job);
+            if children.is_empty() {
+                self.children.remove(&parent.key);
+            }
+        }
+        Some(parent)
+    }
+}

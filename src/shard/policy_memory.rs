@@ -1,0 +1,46 @@
+//! Counts the memory of Jobs' policies and selectors by namespace, and limits it.
+//!
+//! They are kept as long as the Job is there. A success policy may have 20 rules of 64 KiB, a selector as much as an object,
+//! and a tenant may have thousands of suspended Jobs with them.
+//!
+//! Must not: know what a policy says.
+
+use compact_str::CompactString;
+use hashbrown::HashMap;
+
+/// The most bytes of a namespace's Jobs: ten times the longest policy that an API server accepts.
+const NAMESPACE_MAX: usize = 16 << 20;
+
+/// Policies and selectors of so many bytes are not counted: those of usual Jobs have a few hundred.
+const SMALL: usize = 4 << 10;
+
+/// The bytes of large policies and selectors.
+#[derive(Debug, Default)]
+pub(super) struct PolicyMemory {
+    by_namespace: HashMap<CompactString, usize>,
+}
+
+impl PolicyMemory {
+    /// Returns whether there is room for a Job's policies and selector of so many bytes.
+    pub(super) fn has_room(&self, namespace: &str, bytes: usize) -> bool {
+        let used = self.by_namespace.get(namespace).copied().unwrap_or(0);
+        counted(bytes) == 0 || used + counted(bytes) <= NAMESPACE_MAX
+    }
+
+    /// Takes in that a Job's policies and selector have other sizes than before; 0 is none.
+    pub(super) fn resize(&mut self, namespace: &CompactString, before: usize, after: usize) {
+        let (before, after) = (counted(before), counted(after));
+        if before == after {
+            return;
+        }
+        let used = self.by_namespace.entry(namespace.clone()).or_default();
+        *used = *used + after - before;
+        if *used == 0 {
+            self.by_namespace.remove(namespace);
+        }
+    }
+}
+
+fn counted(bytes: usize) -> usize {
+    bytes.saturating_sub(SMALL)
+}

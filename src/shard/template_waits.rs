@@ -1,0 +1,119 @@
+//! Creations of Pods whose Job's template is not in memory: one of them reads the Job, and the others wait for it.
+//!
+//! The one that reads keeps its place among the writes in flight, so that templates which are being read have the same bound
+//! as writes. Those that wait have no place.
+//!
+//! Must not: decide which templates are kept.
+
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+
+use crate::{
+    decide::{CreateError, NewPod, Outcome},
+    machine::CallResult,
+    model::PodGroup,
+    wire::decode_job,
+};
+
+use super::{
+    Shard,
+    outbox::{Made, Named, Place},
+    store::ActorKey,
+    templates::{Template, rendered},
+    writes::{AnsweredWrite, Next, Write, WriteStep},
+};
+
+/// The creations that wait, with their terms, by the actors for which one reads.
+#[derive(Debug, Default)]
+pub(super) struct TemplateWaits(HashMap<ActorKey, Vec<(Write, u64)>>);
+
+impl TemplateWaits {
+    /// Has a creation read its Job; or wait, if another creation of the Job does.
+    pub(super) fn read(&mut self, write: &mut Write) -> Made {
+        let is_reading = matches!(write.step, WriteStep::Reading);
+        if !is_reading && self.0.contains_key(&write.actor) {
+            return Made::Wait;
+        }
+        self.0.entry(write.actor).or_default();
+        write.step = WriteStep::Reading;
+        Made::Call(Named::get_job(&write.job.key))
+    }
+
+    /// Adds a creation that waits.
+    pub(super) fn wait(&mut self, write: Write, term: u64) {
+        self.0.entry(write.actor).or_default().push((write, term));
+    }
+
+    /// Gives the creations that waited for this actor's template.
+    fn take(&mut self, actor: ActorKey) -> Vec<(Write, u64)> {
+        self.0.remove(&actor).unwrap_or_default()
+    }
+
+    /// Drops all creations that wait.
+    pub(super) fn clear(&mut self) {
+        self.0.values_mut().for_each(Vec::clear);
+    }
+}
+
+impl Shard {
+    /// Returns whether a write that holds a place may create its Pod now.
+    pub(super) fn may_begin(&self, write: &Write, place: &Place) -> bool {
+        let actor = self.store.get(write.actor);
+        let is_wanted = actor.is_some_and(|actor| actor.wants(&write.op));
+        is_wanted && self.retirement.is_none() && self.outbox.is_of_this_term(place)
+    }
+
+    /// Queues the creations again that waited for the Job's template.
+    pub(super) fn release(&mut self, actor: ActorKey) {
+        for (write, term) in self.for_template.take(actor) {
+            let (job, rank) = (Arc::clone(&write.job), write.op.rank());
+            self.outbox.push_of_term(term, &job, rank, write);
+        }
+    }
+}
+
+impl AnsweredWrite<'_> {
+    /// Takes in the Job with its template, of which a Pod is to be made: only of the generation that is known, as the
+    /// machine decided by that.
+    pub(super) fn template_read(
+        &mut self,
+        pod: NewPod,
+        group: Option<&PodGroup>,
+        result: CallResult,
+    ) -> Next {
+        let shard = &mut *self.shard;
+        shard.metrics.template_reads.inc();
+        // It is asked for again by the Job's backoff, with what the watch has told by then.
+        let refused = Next::Over(Outcome::PodNotCreated(pod.id(), CreateError::Refused));
+        let answer = match result {
+            Ok(answer) => answer,
+            Err(error) => {
+                if !error.is_of_no_such_object() {
+                    self.report_failure("FailedCreate", "reading the template for a Pod", &error);
+                }
+                return refused;
+            }
+        };
+        let found = std::str::from_utf8(&answer).ok();
+        let Some(found) = found.and_then(|json| decode_job(json).ok()) else {
+            return refused;
+        };
+        let known = shard.store.job(&self.write.job);
+        let is_known = known.is_some_and(|known| known.generation == found.job.generation);
+        let template = found
+            .template
+            .filter(|_| is_known && found.job.uid == self.write.job.uid);
+        let Some(template) = template else {
+            return refused;
+        };
+        let template = rendered(&found.job, &template, shard.settings.mode.finalizer());
+        let (namespace, job) = (&self.write.job.key.namespace, &found.job);
+        let kept = Template::Pods(Arc::clone(&template));
+        (shard.store.templates).keep(namespace, (job.uid, job.generation), kept);
+        match self.write.creation(&template, pod, group) {
+            Some((named, step)) => Next::Call(named, step),
+            None => refused,
+        }
+    }
+}
