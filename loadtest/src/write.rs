@@ -39,7 +39,8 @@ pub(crate) async fn run(args: WriteArgs) -> Result<(), Box<dyn Error>> {
     let namespace = args.namespace.as_str();
     let job = client.get(&paths::job(namespace, MAIN_JOB)).await?;
     let job = decode_job(std::str::from_utf8(&job)?)?;
-    let template = PodTemplate::new(&job.job, &job.template, TRACKING_FINALIZER)?;
+    let template = job.template.ok_or("the Job makes no Pods")?;
+    let template = PodTemplate::new(&job.job, &template, TRACKING_FINALIZER)?;
     let pods = Arc::new(paths::pods(Some(namespace)));
     let patch = format!(
         r#"{{"metadata":{{"$deleteFromPrimitiveList/finalizers":["{TRACKING_FINALIZER}"]}}}}"#
