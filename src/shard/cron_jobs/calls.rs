@@ -2,14 +2,17 @@
 //!
 //! Must not: know whose turn it is.
 
+use serde_json::value::RawValue;
+
 use crate::{
     cronjob::{CallAnswer, NewJob, NotCreated},
     machine::CallResult,
     metrics::Metrics,
-    model::{ChildJob, CronJobStatus, JobKey, Now, Time, Uid},
+    model::{ChildJob, CronJob, CronJobStatus, JobKey, Now, Time, Uid},
     shard::outbox::Named,
     wire::{
-        self, ApiError, Call, DecodedCronJob, ErrorKind, ExpectedAnswer, Patch, decode_job, paths,
+        self, ApiError, Call, DecodedCronJob, ErrorKind, ExpectedAnswer, Patch, decode_cron_job,
+        decode_job, paths,
     },
 };
 
@@ -27,12 +30,12 @@ pub(super) fn delete_job(key: &JobKey, uid: Uid, name: &str) -> Named {
 }
 
 pub(super) fn create_job(
-    key: &JobKey,
-    decoded: &DecodedCronJob,
+    cron_job: &CronJob,
+    template: &RawValue,
     job: &NewJob,
 ) -> Result<Named, serde_json::Error> {
-    let body = wire::job_of_cron_job(decoded, &job.name, &job.timestamp)?;
-    let path = paths::jobs(Some(&key.namespace));
+    let body = wire::job_of_cron_job(cron_job, template, &job.name, &job.timestamp)?;
+    let path = paths::jobs(Some(&cron_job.key.namespace));
     let expected = ExpectedAnswer::Named(job.name.as_str().into());
     Ok(Named::new(
         "create",
@@ -105,5 +108,17 @@ pub(super) fn refusal(error: &ApiError) -> CallAnswer {
     match error.kind {
         ErrorKind::NotFound => CallAnswer::NotFound(error.to_string()),
         _ => CallAnswer::Failed(error.to_string()),
+    }
+}
+
+/// Reads the template of the CronJob with this UID from an answer. One that is newer than the known CronJob is as good:
+/// its owner has changed it since.
+pub(super) fn template_of(result: CallResult, uid: Uid) -> Result<DecodedCronJob, String> {
+    let answer = result.map_err(|error| error.to_string())?;
+    let found = decode_cron_job(&String::from_utf8_lossy(&answer));
+    let found = found.map_err(|error| error.to_string())?;
+    match found.cron_job.uid == uid {
+        true => Ok(found),
+        false => Err("another CronJob has the name".to_owned()),
     }
 }
