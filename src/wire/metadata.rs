@@ -37,10 +37,10 @@ pub struct ObjectIdentity {
 /// Reads the metadata of an object in JSON.
 pub fn decode_identity(json: &str) -> Result<ObjectIdentity, serde_json::Error> {
     #[derive(Deserialize)]
-    struct RawObject {
+    struct RawIdentified {
         metadata: RawMetadata,
     }
-    let RawObject { metadata } = serde_json::from_str(json)?;
+    let RawIdentified { metadata } = serde_json::from_str(json)?;
     let (uid, resource_version) = metadata.identity()?;
     Ok(ObjectIdentity {
         key: metadata.key(),

@@ -625,8 +625,13 @@ impl World {
                     ("/podgroups", Kind::PodGroup),
                 ];
                 let listed = collections.iter().find(|(end, _)| path.ends_with(end));
+                // A later page is of the version that its token names.
+                let is_later_page = query.contains("&continue=")
+                    && !query.contains("&continue=&")
+                    && !query.ends_with("&continue=");
+                let may_be_stale = !is_first && !is_later_page;
                 let stale = match listed {
-                    Some((_, kind)) if self.has(Trouble::StaleLists) && !is_first => {
+                    Some((_, kind)) if self.has(Trouble::StaleLists) && may_be_stale => {
                         self.staleness(*kind)
                     }
                     _ => 0,
