@@ -2,7 +2,7 @@
 //!
 //! Responsible for: which part of the server answers which call. Must not: do any of it.
 
-use super::{dependents::Garbage, quota::ComputeUse, reply::Reply, state::ApiServer};
+use super::{compute_use::ComputeUse, dependents::Garbage, reply::Reply, state::ApiServer};
 use crate::{
     apiserver::{
         http::{ApiCall, Prepared, Request, prepare},

@@ -5,11 +5,12 @@
 //! and `delete` (how a client changes it), `garbage` (what the server then does by itself), `watch` (how
 //! changes are seen).
 //!
-//! From the bottom up, each file using only those before it: `dependents`; `state`; `list`, `watch`, `quota`,
+//! From the bottom up, each file using only those before it: `dependents`, `compute_use`; `state`; `list`, `watch`, `quota`,
 //! `delete`, `owner_ref_invalid_namespace`; `namespaces`, `pods`, `admission`; `write`, `garbage`, `start`;
 //! `reply`, `handle`.
 
 mod admission;
+mod compute_use;
 mod delete;
 mod dependents;
 mod garbage;

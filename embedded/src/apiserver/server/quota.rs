@@ -7,126 +7,16 @@
 
 use std::collections::BTreeMap;
 
-use compact_str::CompactString;
-use hashbrown::HashMap;
 use serde_json::{Value, json};
 
-use super::state::ApiServer;
+use super::{
+    compute_use::{Nanos, ONE, requirements},
+    state::ApiServer,
+};
 use crate::apiserver::{
     kinds::quota::{Limited, limited},
-    object::{ApiError, JsonView, Kind, Quantity, Result, Stored, Tree, tree},
+    object::{ApiError, JsonView, Kind, Quantity, Result, Tree, tree},
 };
-
-/// An amount of something that a quota limits, in billionths.
-type Nanos = i128;
-
-/// Nanos in one.
-const ONE: Nanos = 1_000_000_000;
-
-/// What the Pods of the namespaces use that have a quota of CPU, memory or other resources. A namespace is here from the
-/// first count of such a quota until a count finds no such quota.
-#[derive(Clone, Debug, Default)]
-pub(super) struct ComputeUse(HashMap<CompactString, PodUse>);
-
-/// The requests and limits of Pods that have not ended.
-#[derive(Clone, Debug, Default)]
-struct PodUse {
-    pods: HashMap<CompactString, Requirements>,
-    sum: Requirements,
-}
-
-/// Amounts by side (`requests` or `limits`) and resource.
-type Requirements = BTreeMap<(&'static str, CompactString), Nanos>;
-
-impl ComputeUse {
-    /// Notes a Pod that was stored, or removed.
-    pub(super) fn note(&mut self, pod: &Stored, is_gone: bool) {
-        if pod.kind != Kind::Pod {
-            return;
-        }
-        let Some(used) = self.0.get_mut(&pod.namespace) else {
-            return;
-        };
-        if is_gone || pod.has_ended() {
-            if let Some(requirements) = used.pods.remove(&pod.name) {
-                used.add(&requirements, -1);
-            }
-        } else if !used.pods.contains_key(&pod.name) {
-            // Requirements never change here: the server has no `resize`.
-            let requirements = requirements(&pod.tree());
-            used.add(&requirements, 1);
-            used.pods.insert(pod.name.clone(), requirements);
-        }
-    }
-
-    fn of(&self, namespace: &str, side: &'static str, resource: &str) -> Option<Nanos> {
-        let sum = &self.0.get(namespace)?.sum;
-        let found = sum.get(&(side, resource.into()));
-        Some(found.copied().unwrap_or_default())
-    }
-}
-
-impl PodUse {
-    fn add(&mut self, requirements: &Requirements, sign: Nanos) {
-        for (key, amount) in requirements {
-            *self.sum.entry(key.clone()).or_default() += sign * amount;
-        }
-    }
-}
-
-/// What a Pod requires: the sum of its containers and sidecars, or an init container that needs more with the sidecars
-/// before it; and its overhead.
-#[doc(alias = "PodRequests")]
-fn requirements(pod: &Tree) -> Requirements {
-    let spec = JsonView::from(pod).at("spec");
-    let mut all = Requirements::new();
-    for side in ["requests", "limits"] {
-        let mut running: BTreeMap<CompactString, Nanos> = BTreeMap::new();
-        let mut largest: BTreeMap<CompactString, Nanos> = BTreeMap::new();
-        for container in spec.at("initContainers").items() {
-            let stays = container.at("restartPolicy").text() == "Always";
-            for (resource, amount) in amounts(container.at("resources").at(side)) {
-                let before = running.entry(resource.clone()).or_default();
-                let with_it = *before + amount;
-                if stays {
-                    *before = with_it;
-                }
-                let largest = largest.entry(resource).or_default();
-                *largest = with_it.max(*largest);
-            }
-        }
-        for container in spec.at("containers").items() {
-            for (resource, amount) in amounts(container.at("resources").at(side)) {
-                *running.entry(resource).or_default() += amount;
-            }
-        }
-        for (resource, amount) in largest {
-            let running = running.entry(resource).or_default();
-            *running = amount.max(*running);
-        }
-        for (resource, amount) in amounts(spec.at("overhead")) {
-            // Limits of what has none stay without.
-            match running.get_mut(&resource) {
-                Some(running) => *running += amount,
-                None if side == "requests" => drop(running.insert(resource, amount)),
-                None => {}
-            }
-        }
-        all.extend(
-            running
-                .into_iter()
-                .map(|(resource, amount)| ((side, resource), amount)),
-        );
-    }
-    all
-}
-
-fn amounts(list: JsonView<'_>) -> impl Iterator<Item = (CompactString, Nanos)> {
-    list.tree().iter().filter_map(|(resource, value)| {
-        let amount = Quantity::of_json(value)?;
-        Some((resource.into(), amount.nanos()))
-    })
-}
 
 /// Use and limit of something that would be exceeded, and how much more of it was asked for.
 struct Exceeded {
@@ -279,9 +169,8 @@ impl ApiServer {
     /// Begins or ends the sums of what a namespace's Pods use.
     fn watch_compute(&mut self, namespace: &str, is_limited: bool) {
         if !is_limited {
-            self.compute.0.remove(namespace);
-        } else if !self.compute.0.contains_key(namespace) {
-            self.compute.0.insert(namespace.into(), PodUse::default());
+            self.compute.end(namespace);
+        } else if self.compute.begin(namespace) {
             for pod in self.store.range(Kind::Pod, namespace, None) {
                 self.compute.note(pod, false);
             }

@@ -6,8 +6,8 @@
 use serde_json::Value;
 
 use super::{
+    compute_use::ComputeUse,
     dependents::{Garbage, Work},
-    quota::ComputeUse,
     state::{ApiServer, Limits},
 };
 use crate::{

@@ -6,9 +6,9 @@
 use std::sync::Arc;
 
 use super::{
+    compute_use::ComputeUse,
     dependents::{Garbage, Work},
     pods::PodOutput,
-    quota::ComputeUse,
 };
 use crate::{
     apiserver::{

@@ -1,0 +1,136 @@
+//! Sums the CPU, memory and other resources that the Pods of a namespace require, where a quota limits them.
+//!
+//! Must not: know quotas, or the server.
+
+use std::collections::BTreeMap;
+
+use compact_str::CompactString;
+use hashbrown::HashMap;
+
+use crate::apiserver::object::{JsonView, Kind, Quantity, Stored, Tree};
+
+/// An amount of something that a quota limits, in billionths.
+pub(super) type Nanos = i128;
+
+/// Nanos in one.
+pub(super) const ONE: Nanos = 1_000_000_000;
+
+/// What the Pods of the namespaces use that have a quota of CPU, memory or other resources. A namespace is here from the
+/// first count of such a quota until a count finds no such quota.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ComputeUse(HashMap<CompactString, PodUse>);
+
+/// The requests and limits of Pods that have not ended.
+#[derive(Clone, Debug, Default)]
+struct PodUse {
+    pods: HashMap<CompactString, Requirements>,
+    sum: Requirements,
+}
+
+/// Amounts by side (`requests` or `limits`) and resource.
+pub(super) type Requirements = BTreeMap<(&'static str, CompactString), Nanos>;
+
+impl ComputeUse {
+    /// Begins to keep the sums of a namespace; false if they are kept already.
+    pub(super) fn begin(&mut self, namespace: &str) -> bool {
+        let is_new = !self.0.contains_key(namespace);
+        if is_new {
+            self.0.insert(namespace.into(), PodUse::default());
+        }
+        is_new
+    }
+
+    /// Drops the sums of a namespace.
+    pub(super) fn end(&mut self, namespace: &str) {
+        self.0.remove(namespace);
+    }
+
+    /// Notes a Pod that was stored, or removed.
+    pub(super) fn note(&mut self, pod: &Stored, is_gone: bool) {
+        if pod.kind != Kind::Pod {
+            return;
+        }
+        let Some(used) = self.0.get_mut(&pod.namespace) else {
+            return;
+        };
+        if is_gone || pod.has_ended() {
+            if let Some(requirements) = used.pods.remove(&pod.name) {
+                used.add(&requirements, -1);
+            }
+        } else if !used.pods.contains_key(&pod.name) {
+            // Requirements never change here: the server has no `resize`.
+            let requirements = requirements(&pod.tree());
+            used.add(&requirements, 1);
+            used.pods.insert(pod.name.clone(), requirements);
+        }
+    }
+
+    /// Returns the sum of a namespace, if it is kept.
+    pub(super) fn of(&self, namespace: &str, side: &'static str, resource: &str) -> Option<Nanos> {
+        let sum = &self.0.get(namespace)?.sum;
+        let found = sum.get(&(side, resource.into()));
+        Some(found.copied().unwrap_or_default())
+    }
+}
+
+impl PodUse {
+    fn add(&mut self, requirements: &Requirements, sign: Nanos) {
+        for (key, amount) in requirements {
+            *self.sum.entry(key.clone()).or_default() += sign * amount;
+        }
+    }
+}
+
+/// What a Pod requires: the sum of its containers and sidecars, or an init container that needs more with the sidecars
+/// before it; and its overhead.
+#[doc(alias = "PodRequests")]
+pub(super) fn requirements(pod: &Tree) -> Requirements {
+    let spec = JsonView::from(pod).at("spec");
+    let mut all = Requirements::new();
+    for side in ["requests", "limits"] {
+        let mut running: BTreeMap<CompactString, Nanos> = BTreeMap::new();
+        let mut largest: BTreeMap<CompactString, Nanos> = BTreeMap::new();
+        for container in spec.at("initContainers").items() {
+            let stays = container.at("restartPolicy").text() == "Always";
+            for (resource, amount) in amounts(container.at("resources").at(side)) {
+                let before = running.entry(resource.clone()).or_default();
+                let with_it = *before + amount;
+                if stays {
+                    *before = with_it;
+                }
+                let largest = largest.entry(resource).or_default();
+                *largest = with_it.max(*largest);
+            }
+        }
+        for container in spec.at("containers").items() {
+            for (resource, amount) in amounts(container.at("resources").at(side)) {
+                *running.entry(resource).or_default() += amount;
+            }
+        }
+        for (resource, amount) in largest {
+            let running = running.entry(resource).or_default();
+            *running = amount.max(*running);
+        }
+        for (resource, amount) in amounts(spec.at("overhead")) {
+            // Limits of what has none stay without.
+            match running.get_mut(&resource) {
+                Some(running) => *running += amount,
+                None if side == "requests" => drop(running.insert(resource, amount)),
+                None => {}
+            }
+        }
+        all.extend(
+            running
+                .into_iter()
+                .map(|(resource, amount)| ((side, resource), amount)),
+        );
+    }
+    all
+}
+
+fn amounts(list: JsonView<'_>) -> impl Iterator<Item = (CompactString, Nanos)> {
+    list.tree().iter().filter_map(|(resource, value)| {
+        let amount = Quantity::of_json(value)?;
+        Some((resource.into(), amount.nanos()))
+    })
+}
