@@ -72,7 +72,7 @@ impl LeaderElection {
 
 /// The election's call.
 #[derive(Clone, Copy, Debug)]
-struct CallUnderWay {
+struct LeaseCallUnderWay {
     id: CallId,
     verb: LeaseVerb,
     sent: Monotonic,
@@ -87,7 +87,7 @@ pub struct Candidate {
     probe: LeaseProbe,
     metrics: Arc<Metrics>,
     last_id: CallId,
-    under_way: Option<CallUnderWay>,
+    under_way: Option<LeaseCallUnderWay>,
     watch: LeaseWatch,
     /// The Lease as it was read last, with all that others have written into it: an update keeps that.
     read: Bytes,
@@ -230,12 +230,12 @@ impl Candidate {
 
     fn poll_election(&mut self, now: Now) -> Option<Request> {
         let longest = self.lease.timings.call_timeout();
-        let overdue = |call: &mut CallUnderWay| now.monotonic.since(call.sent) >= longest;
+        let overdue = |call: &mut LeaseCallUnderWay| now.monotonic.since(call.sent) >= longest;
         let overdue = self.under_way.take_if(overdue);
         let ask = self.election.poll_call(now);
         // At the renew deadline, too, no answer is awaited any longer.
         let overdue = overdue.or_else(|| self.under_way.take_if(|_| ask.is_some()));
-        if let Some(CallUnderWay { verb, sent, .. }) = overdue {
+        if let Some(LeaseCallUnderWay { verb, sent, .. }) = overdue {
             self.has_tried = true;
             self.was_silent(verb, sent, now.monotonic);
         }
@@ -256,7 +256,7 @@ impl Candidate {
             }
         };
         self.last_id += 1;
-        self.under_way = Some(CallUnderWay {
+        self.under_way = Some(LeaseCallUnderWay {
             id: self.last_id,
             verb: match ask {
                 LeaseCall::Get => LeaseVerb::Read,

@@ -15,6 +15,7 @@ const BOOK: &str = "book";
 /// Folders and files with text for people.
 const PLACES: &[&str] = &[
     "README.md",
+    "SECURITY.md",
     "ARCHITECTURE.md",
     "CHANGELOG.md",
     "CONTRIBUTING.md",

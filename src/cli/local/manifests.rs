@@ -41,11 +41,11 @@ pub(super) fn read(filenames: &[PathBuf], recursive: bool) -> Result<Vec<NewObje
     let (mut objects, mut skipped) = (Vec::new(), Skipped::default());
     for mut document in manifest::load(&sources)? {
         let Some(path) = resource_path(&document, DEFAULT_NAMESPACE)? else {
-            skipped.add(&document, Reason::Unserved);
+            skipped.add(&document, SkipReason::Unserved);
             continue;
         };
         if let Some(owner) = document.controller().filter(|_| document.kind != "Job") {
-            skipped.add(&document, Reason::Controlled(owner));
+            skipped.add(&document, SkipReason::Controlled(owner));
             continue;
         }
         document.clear_server_fields();
@@ -88,11 +88,11 @@ fn url_problem(url: &str) -> String {
 
 /// Objects that are not created, by file and reason.
 #[derive(Default)]
-struct Skipped(BTreeMap<(String, Reason), BTreeMap<String, Vec<String>>>);
+struct Skipped(BTreeMap<(String, SkipReason), BTreeMap<String, Vec<String>>>);
 
 /// Why an object is not created.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-enum Reason {
+enum SkipReason {
     /// The embedded cluster does not serve its kind.
     Unserved,
     /// This controller owns it.
@@ -100,7 +100,7 @@ enum Reason {
 }
 
 impl Skipped {
-    fn add(&mut self, document: &Document, reason: Reason) {
+    fn add(&mut self, document: &Document, reason: SkipReason) {
         let Document {
             location,
             field_prefix,
@@ -136,8 +136,8 @@ impl Skipped {
             });
             let kinds = kinds.collect::<Vec<_>>().join(", ");
             let why = match reason {
-                Reason::Unserved => "lakh local does not serve this kind".to_owned(),
-                Reason::Controlled(owner) => format!("{owner} owns it and makes its own"),
+                SkipReason::Unserved => "lakh local does not serve this kind".to_owned(),
+                SkipReason::Controlled(owner) => format!("{owner} owns it and makes its own"),
             };
             format!("Warning: {source}: skipped {kinds}: {why}")
         })

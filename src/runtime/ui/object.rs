@@ -23,23 +23,23 @@ const TEXT: usize = 300;
 const QUEUE: &str = "kueue.x-k8s.io/queue-name";
 
 #[derive(Deserialize)]
-struct RawJob {
-    metadata: RawMetadata,
-    spec: RawSpec,
+struct RawShownJob {
+    metadata: RawShownMetadata,
+    spec: RawShownSpec,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct RawMetadata {
+struct RawShownMetadata {
     uid: String,
     #[serde(default)]
     labels: BTreeMap<String, String>,
     #[serde(default)]
-    owner_references: Vec<RawOwner>,
+    owner_references: Vec<RawShownOwner>,
 }
 
 #[derive(Deserialize)]
-struct RawOwner {
+struct RawShownOwner {
     kind: String,
     name: String,
     #[serde(default)]
@@ -48,31 +48,31 @@ struct RawOwner {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct RawSpec {
+struct RawShownSpec {
     backoff_limit: Option<u32>,
     backoff_limit_per_index: Option<u32>,
     max_failed_indexes: Option<u32>,
     ttl_seconds_after_finished: Option<u32>,
-    template: RawTemplate,
+    template: RawShownTemplate,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct RawTemplate {
-    spec: RawPodSpec,
+struct RawShownTemplate {
+    spec: RawShownPodSpec,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct RawPodSpec {
-    init_containers: Vec<RawContainer>,
-    containers: Vec<RawContainer>,
+struct RawShownPodSpec {
+    init_containers: Vec<RawShownContainer>,
+    containers: Vec<RawShownContainer>,
     service_account_name: String,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct RawContainer {
+struct RawShownContainer {
     name: String,
     image: String,
 }
@@ -86,7 +86,7 @@ pub(super) async fn describe(client: &Client, key: &JobKey) -> cluster::Result<V
     Ok(description(&job))
 }
 
-fn description(job: &RawJob) -> Value {
+fn description(job: &RawShownJob) -> Value {
     let (metadata, spec) = (&job.metadata, &job.spec);
     let pod = &spec.template.spec;
     let containers = pod.init_containers.iter().chain(&pod.containers);

@@ -5,7 +5,7 @@
 //! and `delete` (how a client changes it), `garbage` (what the server then does by itself), `watch` (how
 //! changes are seen).
 //!
-//! From the bottom up, each file using only those before it: `dependents`, `compute_use`; `state`; `list`, `watch`, `quota`,
+//! From the bottom up, each file using only those before it: `dependents`, `compute_use`, `pod_output`; `state`; `list`, `watch`, `quota`,
 //! `delete`, `owner_ref_invalid_namespace`; `namespaces`, `pods`, `admission`; `write`, `garbage`, `start`;
 //! `reply`, `handle`.
 
@@ -18,6 +18,7 @@ mod handle;
 mod list;
 mod namespaces;
 mod owner_ref_invalid_namespace;
+mod pod_output;
 mod pods;
 mod quota;
 mod reply;
@@ -26,7 +27,7 @@ mod state;
 mod watch;
 mod write;
 
-pub use pods::PodOutput;
+pub use pod_output::PodOutput;
 pub use reply::Reply;
 pub use state::{ApiServer, Limits};
 pub use watch::{Pulled, WatchCursor};

@@ -2,11 +2,9 @@
 //!
 //! Responsible for: these three. Must not: schedule, or hold disruption budgets.
 
-use std::{fmt, sync::Arc};
-
 use serde_json::{Value, json};
 
-use super::state::ApiServer;
+use super::{pod_output::PodOutput, state::ApiServer};
 use crate::{
     apiserver::{
         http::{DeleteOptions, Target},
@@ -150,22 +148,6 @@ impl ApiServer {
     /// Takes the logs of containers from this source.
     pub fn set_pod_output(&mut self, output: Option<PodOutput>) {
         self.pod_output = output;
-    }
-}
-
-/// Source of the output of containers: takes the Pod's JSON, the name of the container, and whether the run before its
-/// last restart is asked for.
-#[derive(Clone)]
-pub struct PodOutput(
-    /// Gives none for a container without output of its own.
-    pub Arc<OutputOf>,
-);
-
-type OutputOf = dyn Fn(&[u8], &str, bool) -> Option<String> + Send + Sync;
-
-impl fmt::Debug for PodOutput {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("PodOutput")
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::{
     compute_use::ComputeUse,
     dependents::{Garbage, Work},
-    pods::PodOutput,
+    pod_output::PodOutput,
 };
 use crate::{
     apiserver::{
