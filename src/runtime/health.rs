@@ -22,8 +22,8 @@ use super::tasks::Pulses;
 /// file is read again after a minute, too.
 const UNAUTHORIZED_FOR: Duration = Duration::from_secs(60);
 
-/// For so long every try to hear of a kind, or to write the Lease, may fail and every call be without an answer before the controller is no longer ready: an API server that is
-/// started anew is back sooner.
+/// The controller is no longer ready once, for this long, all tries to list or watch a kind or to write the Lease have failed, or no
+/// call was answered: an API server that is started anew is back sooner.
 const LOST_FOR: Duration = Duration::from_secs(30);
 
 /// See the module's text.

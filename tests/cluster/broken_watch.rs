@@ -35,7 +35,7 @@ async fn run_over_a_bad_line(kept: Option<usize>) -> u64 {
     create(&client, &indexed_job("main", 10_000, 1000)).await;
     for _ in 0..CUTS {
         // After a long cut the watch is opened again some seconds later.
-        let pause = if kept.is_some() { 600 } else { 150 };
+        let pause = if kept.is_some() { 4_500 } else { 150 };
         tokio::time::sleep(Duration::from_millis(pause)).await;
         match kept {
             None => proxy.cut(Duration::from_millis(100)).await,

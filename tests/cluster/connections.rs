@@ -9,7 +9,7 @@ use std::{
 };
 
 use lakh::{
-    cluster::{Client, connect},
+    cluster::{Client, configure, connect},
     wire::{Call, ErrorKind},
 };
 use parking_lot::Mutex;
@@ -66,6 +66,14 @@ async fn client(address: &str, user: &str) -> Client {
     let path = dir.path().join("kubeconfig");
     std::fs::write(&path, kubeconfig(address, user)).expect("it can be written");
     connect(Some(&path), None).await.expect("it answers")
+}
+
+/// The same of a server that has not been asked for anything yet.
+async fn unasked_client(address: &str) -> Client {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("kubeconfig");
+    std::fs::write(&path, kubeconfig(address, "")).expect("it can be written");
+    configure(Some(&path), None).await.expect("a good file")
 }
 
 fn kubeconfig(address: &str, user: &str) -> String {
@@ -295,7 +303,7 @@ async fn a_socks5_proxy_connects_by_name_with_its_password() {
         methods.starts_with(&[5]) && methods[2..].contains(&2),
         "{methods:?}"
     );
-    assert_eq!(password, b"\x01\x04user\x06pa@ss");
+    assert_eq!(password, b"\x01\x04user\x05pa@ss");
     let (_, server_port) = address.rsplit_once(':').expect("a port");
     let server_port: u16 = server_port.parse().expect("a number");
     assert!(connect.starts_with(&[5, 1, 0]), "{connect:?}");
@@ -362,7 +370,7 @@ async fn answers_are_taken_for_what_the_page_says() {
         ),
         ("SSH-2.0-OpenSSH_9.9\r\n", 0, ErrorKind::Failed),
     ] {
-        let client = client(&answering(answer).await, "").await;
+        let client = unasked_client(&answering(answer).await).await;
         let error = client.get("/api/v1/pods/p").await.expect_err(answer);
         assert_eq!((error.code, error.kind), (code, kind), "{answer}");
         let seconds = (code == 429 && kind == ErrorKind::Busy).then_some(Duration::from_secs(7));
@@ -371,7 +379,7 @@ async fn answers_are_taken_for_what_the_page_says() {
     let gone = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = gone.local_addr().expect("it has an address").to_string();
     drop(gone);
-    let client = client(&address, "").await;
+    let client = unasked_client(&address).await;
     let error = client.get("/api/v1/pods/p").await.expect_err("refused");
     assert_eq!((error.code, error.kind), (0, ErrorKind::Failed));
 }
@@ -389,7 +397,7 @@ async fn the_head_of_a_watch_may_come_with_its_first_bookmark() {
         stream.write_all(answer).await.expect("somebody listens");
         std::future::pending::<()>().await;
     });
-    let client = client(&address.to_string(), "").await;
+    let client = unasked_client(&address.to_string()).await;
     let watch = client.open(&Call::get("/api/v1/pods?watch=true")).await;
     assert!(watch.is_ok());
 }

@@ -341,7 +341,6 @@ fn a_job_that_stands_still_says_why() {
                 &["--namespace", "other"],
                 "(--namespace)",
             ),
-            (ALWAYS.to_owned(), &["--nodes=0"], "1 Pod pending"),
             (big, &["--node-capacity", "cpu=1"], "Insufficient cpu"),
             (quota, &[], "exceeded quota: q"),
             (ALWAYS.to_owned(), &fails, "backoff until"),

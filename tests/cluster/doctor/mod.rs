@@ -122,14 +122,14 @@ async fn where_all_is_well_nothing_is_found() {
     );
     assert_eq!(
         summary("rights"),
-        "24 of the 24 rights that mode replace needs, for whoever calls"
+        "24 of the 24 rights that mode replace needs, for system:admin"
     );
 
     let text = output(&config, &["--mode=replace"]).await;
     let text = String::from_utf8(text.stdout).expect("text");
     assert!(
         text.starts_with(&format!(
-            "{}/ as whoever calls: lakh of mode replace, all namespaces\n",
+            "{}/ as system:admin: lakh of mode replace, all namespaces\n",
             cluster.url()
         )),
         "{text}"
@@ -168,9 +168,9 @@ async fn a_manager_that_nobody_serves_and_a_status_that_two_write() {
     let writes = [
         (
             "kube-controller-manager",
-            json!({"startTime": start, "active": 0}),
+            json!({"startTime": start, "active": 1}),
         ),
-        ("lakh", json!({"ready": 0, "terminating": 0})),
+        ("lakh", json!({"ready": 1, "terminating": 0})),
     ];
     for (manager, status) in writes {
         let path = format!("{JOBS}/main/status?fieldManager={manager}");
@@ -323,7 +323,7 @@ async fn rights_are_those_of_whoever_looks_or_of_an_account() {
     let said = doctor(&guest, &["--ui-listen=0.0.0.0:8443", "--namespace=default"]).await;
     said.is("rights", "warning").finds(
         "rights",
-        &["missing in all namespaces, for whoever calls: create tokenreviews.authentication.k8s.io; create subjectaccessreviews.authorization.k8s.io"],
+        &["missing in all namespaces, for bob: create tokenreviews.authentication.k8s.io; create subjectaccessreviews.authorization.k8s.io"],
     );
     let account = "--service-account=lakh-system/lakh";
     let said = doctor(&master, &[account]).await;

@@ -100,7 +100,7 @@ pub(super) const PRETENDERS: &[(&str, &str, &str)] = &[
                --bench) test -f "$PROJECT/benches/$2.rs"; shift ;;
                -p) test "$2" = lakh-core; shift ;;
                --release | --workspace | --lib | --no-default-features | -- | --ignored | --nocapture) ;;
-               FILE:: | real | shards) ;;
+               FILE:: | real | generated | shards) ;;
                *::*) grep -q "^mod ${1%%::*};" "$PROJECT"/tests/*/main.rs ;;
                *) echo "cargo $kind: unknown: $1" >&2; exit 2 ;;
              esac
@@ -111,7 +111,7 @@ pub(super) const PRETENDERS: &[(&str, &str, &str)] = &[
         "just",
         "its recipes take minutes to hours: that they, and what they are told by the environment, are there is checked",
         r#"grep -Eq "^$1( |:)" "$PROJECT/justfile"
-           for name in $(env | grep -oE '^SIM_[A-Z]+' || true); do
+           for name in $(env | grep -oE '^SIM_[A-Z_]+' || true); do
              grep -rq "\"$name\"" "$PROJECT/tests/sim"
            done"#,
     ),
