@@ -139,7 +139,7 @@ async fn where_all_is_well_nothing_is_found() {
         "{text}"
     );
     assert!(!text.contains('\x1b'), "{text}");
-    assert!(text.ends_with("nothing found; not seen: 6\n"), "{text}");
+    assert!(text.ends_with("nothing found; not seen: 4\n"), "{text}");
     drop(controller);
     cluster.shutdown().await;
 }
