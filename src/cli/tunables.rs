@@ -104,6 +104,10 @@ pub(super) enum ModeName {
     ManagedBy,
     /// Both kinds of Jobs, where no other Job controller can be.
     #[value(skip)]
+    #[cfg_attr(
+        not(feature = "embedded"),
+        expect(dead_code, reason = "only `lakh local` is in this mode")
+    )]
     Both,
 }
 
