@@ -25,7 +25,7 @@ use super::{
 /// Differences that `docs/embedded-cluster.md` lists, by a text that the real answer or ours has.
 const LISTED: &str = "tests/conformance_api/generated.listed";
 
-/// What stands before the difference of two Pods in the answer to an update.
+/// The end of the text before the difference of two Pods in the answer to an update.
 const POD_DIFFERENCE: &str = "(allow it to be set to 1 if it was previously negative)";
 
 /// A generator of numbers that depend on a seed alone.
@@ -46,7 +46,7 @@ impl Dice {
     }
 }
 
-/// What objects of a kind are made of.
+/// The fields of which objects of a kind are made.
 struct Recipe {
     kind: String,
     resource: String,
@@ -275,7 +275,7 @@ fn difference(from: &Value, to: &Value) -> Value {
     patch.into()
 }
 
-/// What a server answered, without what is different each time.
+/// A server's answer, without the values that differ each time.
 #[derive(Debug, PartialEq, Eq)]
 struct Seen {
     code: u16,
@@ -415,7 +415,7 @@ async fn play(arm: &Arm, namespace: &str, asked: &[Asked], stored: &str) -> Vec<
             .send(request.method, &request.path, &headers, body)
             .await;
         let seen = seen(&mut names, &answer);
-        // What comes before the last is the same base again and again.
+        // The requests before the last send the same base again and again.
         if place + 1 == asked.len() || seen.code >= 300 {
             all.push(seen);
         }

@@ -228,7 +228,10 @@ fn events_come_twice_and_later() {
 fn rules_that_make_no_sense_are_refused_by_field() {
     let cases = [
         ("", "fault: there is no \"\"; there are latency"),
-        ("boredom", "fault: there is no \"boredom\"; there are latency"),
+        (
+            "boredom",
+            "fault: there is no \"boredom\"; there are latency",
+        ),
         ("latency", "delay: is missing"),
         (
             "latency=5",
