@@ -12,7 +12,7 @@
 //! the cells of its table. Of two causes or warnings that are about entries of the same map the order counts for nothing:
 //! the maps of a real server have none.
 
-use std::{collections::BTreeMap, env, fmt::Write as _, fs, path::Path};
+use std::{collections::BTreeMap, env, fmt::Write as _, fs, path::Path, time::Duration};
 
 use serde_json::{Map, Value, json};
 
@@ -419,6 +419,7 @@ async fn play(arm: &Arm, namespace: &str, asked: &[Asked], stored: &str) -> Vec<
         if place + 1 == asked.len() || seen.code >= 300 {
             all.push(seen);
         }
+        settle(arm, stored).await;
     }
     let table = "application/json;as=Table;v=v1;g=meta.k8s.io";
     for accept in ["application/json", table] {
@@ -435,6 +436,21 @@ async fn play(arm: &Arm, namespace: &str, asked: &[Asked], stored: &str) -> Vec<
     let now = format!("{stored}?propagationPolicy=Background&gracePeriodSeconds=0");
     arm.send("DELETE", &now, &[], Vec::new()).await;
     all
+}
+
+/// Waits until the status of a quota follows its spec: a controller writes it soon after.
+async fn settle(arm: &Arm, stored: &str) {
+    if !stored.contains("/resourcequotas/") {
+        return;
+    }
+    for _ in 0..100 {
+        let answer = arm.send("GET", stored, &[], Vec::new()).await;
+        let quota: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
+        if answer.code != 200 || quota["status"]["hard"] == quota["spec"]["hard"] {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
 }
 
 fn number(name: &str, default: usize) -> usize {
