@@ -1,4 +1,4 @@
-//! Walks the table of ARCHITECTURE.md, "After a refused write".
+//! Walks the table of docs/design/pod-stages.md, "After a refused write".
 
 use crate::model::{
     CompletionMode, Job, JobSpec, Limits, Now, PodFlags, PodPhase, PodRecord, PodReplacement,
@@ -153,7 +153,10 @@ fn stage_named(name: &str) -> Stage {
 
 #[test]
 fn the_printed_table_of_refusals_holds() {
-    let text = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../ARCHITECTURE.md"));
+    let text = include_str!(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../docs/design/pod-stages.md"
+    ));
     let (_, table) = text.split_once("| Refused | Stage |").expect("the table");
     let mut lines = table.lines();
     let cells = |line: &str| -> Vec<String> {
