@@ -1,7 +1,7 @@
 //! Lists and watches a kind on any API server over HTTP, until the receiver is closed.
 //!
 //! A watch that ends resumes from its last resourceVersion. A busy server ends watches that lag behind, and a relist of
-//! all Pods would load it more than the test does. Only an expired resourceVersion causes a relist.
+//! all Pods would load it more than the test does. Only an expired resourceVersion or a refused watch causes a relist.
 //!
 //! Must not: read more of the objects than their resourceVersion.
 

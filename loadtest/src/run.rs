@@ -147,7 +147,7 @@ pub(crate) async fn run(name: &str, scenario: &Scenario) -> Result<Report, Box<d
     Ok(report)
 }
 
-/// Returns the measured processes: the controller, and the one that runs the cluster.
+/// Returns the measured processes: the controller, this process, and those of `--process`.
 fn processes(scenario: &Scenario, target: &Target, child: Option<&Running>) -> Vec<Process> {
     let load = scenario.load();
     let mut processes = Vec::new();

@@ -1,8 +1,8 @@
 //! Records the events of the Jobs and Pods under test, with their times.
 //!
-//! All times come from the server's own events, whichever controller runs, so all controllers are measured by the same
-//! rules. A Pod is *finished* when its phase is Succeeded or Failed. It is *counted* when it then no longer carries a
-//! finalizer of Job tracking.
+//! A time is the arrival of a server's event, whichever controller runs, so all controllers are measured by the same
+//! rules. Only a tenant's latencies start at its request. A Pod is *finished* when its phase is Succeeded or Failed. It
+//! is *counted* when it then no longer carries a finalizer of Job tracking.
 //!
 //! Must not: write anything.
 

@@ -139,8 +139,8 @@ pub(super) struct Termination {
     pub(super) cause: Cause,
 }
 
-/// A step of the Pod's life that time triggers. At the same instant, the earlier variant goes first: a container that
-/// exits at its stop has exited by itself, and a container due to start does not start.
+/// A step of the Pod's life that time triggers. At the same instant, the earlier variant goes first. So a container
+/// that exits at its stop has exited by itself, and a container due to start then does not start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Turn {
     Exit,

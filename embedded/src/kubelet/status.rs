@@ -116,7 +116,7 @@ pub(super) fn phase(pod: &Pod) -> &'static str {
     }
 }
 
-/// Returns when the Pod ended; meaningful only once it has.
+/// Returns when the first container, or else the last init container, exited; otherwise when the Pod was scheduled.
 pub(super) fn end_time(pod: &Pod) -> Time {
     let inits = pod.inits.as_deref();
     let ended = pod.first.ended.map(|exit| exit.finished_at);

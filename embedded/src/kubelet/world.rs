@@ -121,7 +121,7 @@ impl World {
         }
     }
 
-    /// Draws the try of the current init container, unless it is already done.
+    /// Draws the try of the current init container. None if it had succeeded before this kubelet saw the Pod.
     fn draw_init(&mut self, pod: &Pod) -> Option<Try> {
         let inits = pod.inits.as_deref()?;
         let settings = pod.shape.settings.as_ref().ok()?;

@@ -71,7 +71,7 @@ struct Watching {
     api: Arc<SharedApi>,
     cursor: Box<WatchCursor>,
     changes: watch::Receiver<u64>,
-    /// The request, which fault rules match; kept only where they may apply.
+    /// The request, for matching against fault rules.
     request: Option<ObservedRequest>,
     opened: Monotonic,
     rules: watch::Receiver<()>,

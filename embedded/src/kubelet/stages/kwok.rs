@@ -3,9 +3,9 @@
 //! Responsible for: the objects, and the Pods that each selects; those for running init containers are in `kwok_inits`.
 //! Must not: write statuses; `templates` has those.
 //!
-//! At every moment of a Pod's life exactly one object selects it, so that no weights are needed. A jq expression
-//! computes the stage of a Pod with the draws of `choose`: the same Pod lives the same life on either. kwok draws only
-//! the jitter.
+//! At every moment of a Pod's life at most one object selects it, so that no weights are needed. A jq expression
+//! computes the stage of a Pod with the draws of `choose`, so a Pod lives the same life on hollow nodes and on kwok.
+//! kwok itself draws only the jitter.
 
 use std::time::Duration;
 

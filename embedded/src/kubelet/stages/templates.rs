@@ -24,7 +24,7 @@ pub(super) fn render(name: &str, values: &[(&str, &str)]) -> String {
     out
 }
 
-/// Renders the status of a disrupted Pod. Its kubelet ends it; other components only set the reason and delete it.
+/// Renders the status of a disrupted Pod. Its kubelet ends it; other components mark it and delete it.
 pub(super) fn disrupted(cause: Disruption) -> String {
     let container = "{{ (index .spec.containers 0).name }}";
     let quoted = |(reason, message): (&'static str, String)| (reason, format!("{message:?}"));

@@ -1,5 +1,5 @@
-//! Tests the selectors of kwok's objects along a Pod's life on a hollow node: at each moment exactly one object selects
-//! it, and it is the right one. Without jq the test is skipped, as `tests/cluster/stages.rs` then reports.
+//! Tests the selectors of kwok's objects along a Pod's life on a hollow node: at each moment the expected object
+//! selects it, and no other. Without jq the test is skipped, as `tests/cluster/stages.rs` then reports.
 
 use std::{
     io::Write as _,
