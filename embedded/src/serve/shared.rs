@@ -40,7 +40,7 @@ impl fmt::Debug for Teller {
     }
 }
 
-/// An API server for use by many tasks. Each call takes the one lock.
+/// An API server for use by many tasks. One lock guards its objects.
 #[derive(Debug)]
 pub struct SharedApi {
     server: Mutex<ApiServer>,
