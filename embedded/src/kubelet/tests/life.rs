@@ -1,4 +1,4 @@
-//! What happens to Pods: starts, ends, restarts, deletions, deadlines.
+//! Tests the lives of Pods: starts, ends, restarts, deletions, deadlines.
 
 use std::time::Duration;
 
@@ -360,7 +360,7 @@ fn ended_and_unbound_pods_that_are_deleted() {
          until 1h",
         "",
     );
-    // Ended with a grace period left: the last delete is missing. Without: finalizers remain.
+    // With a grace period left, the final delete is missing; without, only finalizers remain.
     check(
         running_for("1s"),
         "pod a node=hollow-0 phase=Failed deleting=30
