@@ -8,7 +8,7 @@ use std::{ops, time::Duration};
 
 use super::Time;
 
-/// Milliseconds of the monotonic clock, whose zero lies near the program's start.
+/// Milliseconds of the monotonic clock; its zero lies near the program's start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Monotonic(u64);
 

@@ -409,7 +409,7 @@ impl Claims {
         late
     }
 
-    /// Keeps a Pod without an owner. All Jobs whose selectors match claim it. The first patch wins: the server accepts
+    /// Keeps a Pod without an owner. All Jobs with a matching selector claim it. The first patch wins: the server accepts
     /// no second controller.
     fn ownerless(&mut self, pod: &DecodedPod<'_>) -> Told {
         let record = &pod.record;
@@ -456,7 +456,7 @@ impl Claims {
         namespace.is_some_and(|namespace| namespace.strays(pod, job))
     }
 
-    /// Opens a claim for a version of a Pod. Reopens one whose patch that version shows undone.
+    /// Opens a claim for a version of a Pod. Reopens it if that version shows its patch undone.
     fn open(&mut self, job: &JobId, pod: Claimed, version: u64, kind: ClaimKind) {
         let hold = self.holds.entry(job.clone()).or_default();
         let claim = hold.claims.entry(pod.pod).or_insert_with(|| Claim {

@@ -12,7 +12,7 @@ use super::Orphan;
 #[derive(Debug, Default)]
 pub(super) struct Hold {
     pub(super) claims: BTreeMap<Uid, Claim>,
-    /// Closed claims whose event the store may not have yet.
+    /// The number of closed claims that still wait for the store to have the event that closed them.
     pub(super) unsettled: usize,
     pub(super) under_way: bool,
     pub(super) failures: u32,

@@ -18,7 +18,7 @@ use super::Claimed;
 #[derive(Debug, Default)]
 pub(super) struct Namespace {
     jobs: BTreeMap<JobId, Arc<Selector>>,
-    /// Jobs whose selector requires anything but the label with their UID.
+    /// Jobs with a selector that is not just the label with their UID.
     choosy: BTreeSet<JobId>,
     pub(super) ownerless: BTreeMap<Uid, Ownerless>,
 }
