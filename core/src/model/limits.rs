@@ -20,8 +20,8 @@ pub struct Limits {
     pub max_uncounted_pods: u32,
     /// The maximum number of concurrent Pod creations per Job, and likewise of finalizer removals and deletions.
     pub max_pod_writes: u32,
-    /// How long a Job that another controller also works on must lack Pods, without a sign of that controller, before
-    /// lakh creates them. None turns the detection of other controllers off.
+    /// The time before lakh creates missing Pods of a Job that another controller also works on. It restarts with each
+    /// sign of that controller. None turns the detection of other controllers off.
     pub alone_after: Option<Duration>,
 }
 

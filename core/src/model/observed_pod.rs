@@ -28,7 +28,7 @@ pub struct DecodedPod<'a> {
     pub labels: PodLabels<'a>,
     /// The part that the cache keeps.
     pub record: PodRecord,
-    /// How it ended, if its Job requests that this is recorded.
+    /// Details of its end, if its Job requests them.
     pub end: Option<Box<PodEnd>>,
 }
 

@@ -1,7 +1,7 @@
 //! Stores the records of one Job's Pods in slots and marks the slots that changed.
 //!
 //! Writers (the informer, responses to our own writes) store facts. The only reader, the Job's actor, takes the marks.
-//! Marks coalesce, so there are at most as many marks as slots. A slot whose Pod is gone is reused only after the
+//! Marks coalesce, so there are at most as many marks as slots. The slot of a removed Pod is reused only after the
 //! reader has seen the removal. Marks are taken in the order in which they were set. So a Pod that is removed and
 //! reappears in another slot is seen as removed first.
 //!

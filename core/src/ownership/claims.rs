@@ -409,8 +409,8 @@ impl Claims {
         late
     }
 
-    /// Keeps a Pod without an owner. All Jobs with a matching selector claim it. The first patch wins: the server accepts
-    /// no second controller.
+    /// Keeps a Pod without an owner. All Jobs with a matching selector claim it. The first patch wins: the server
+    /// accepts no second controller.
     fn ownerless(&mut self, pod: &DecodedPod<'_>) -> Told {
         let record = &pod.record;
         let uid = record.uid;

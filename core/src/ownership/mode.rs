@@ -50,7 +50,7 @@ impl Mode {
     }
 
     /// Returns true if this controller runs the CronJob. In place of the built-in controllers it runs all; beside them,
-    /// only those whose Jobs it manages.
+    /// only those with Jobs that it manages.
     pub fn manages_jobs_of(&self, cron_job: &CronJob) -> bool {
         let named = cron_job.spec.managed_by.as_deref();
         match self {
