@@ -1,5 +1,5 @@
-//! Measures the Job machine: the cost of a Pod's events by the size of the Job; many Pods that end at once, through
-//! status writes and finalizer removals; index text, parsed and formatted.
+//! Measures the Job machine and the text of index sets. Cases: the cost of a Pod's events by the size of the Job; many
+//! Pods that end at once; index text, parsed and formatted.
 //!
 //! The figure to watch: the cost per Pod must not grow with the Job.
 #![allow(missing_docs, reason = "criterion's macros make public functions")]

@@ -2,8 +2,8 @@
 //!
 //! [`Clock`] combines the wall clock and the monotonic clock. The shells read both, pass the time to the state
 //! machines, and wait on them. By default they are the system's. A cluster and a controller in one process can share a
-//! clock that starts anywhere and can be advanced: waits on it end as if the time had passed. [`instant`], which cannot
-//! be moved, measures the duration of calls, watches and pauses.
+//! clock that starts anywhere and can be advanced. Waits on it then end as if the time had passed. [`instant`], which
+//! cannot be moved, measures the duration of calls, watches and pauses.
 //!
 //! A wait on the monotonic clock takes its full length, even if the wall clock is set. A wait on the wall clock ends
 //! when that time has come. If the clock was set forward, or the machine slept, it may end a minute late (`LOOK`). If

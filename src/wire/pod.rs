@@ -200,8 +200,8 @@ fn saturate(count: u32) -> u16 {
     u16::try_from(count).unwrap_or(u16::MAX)
 }
 
-/// The time at which the Pod ended, by the first evidence available, as upstream's `getFinishedTime`
-/// (docs/rules/jobs.md, 5.2): its containers' ends, Ready turning False, its deletion, its creation.
+/// The time at which the Pod ended, by the first evidence available: its containers' ends, Ready turning False, its
+/// deletion, its creation. Upstream's `getFinishedTime` does the same (docs/rules/jobs.md, 5.2).
 fn finished(pod: &RawPod<'_>) -> u32 {
     let by_containers = || {
         let sidecars = pod.status.init_container_statuses.iter();

@@ -1,9 +1,9 @@
 //! Computes the next time of a schedule.
 //!
 //! The search proceeds from the largest unit to the smallest: months and days by civil date, hours and minutes by
-//! elapsed time. Upstream's search does so, and the difference shows at clock changes: it steps over an hour that a
-//! change by 30 minutes splits, and over a midnight that does not exist. A walk over all minutes would find such times.
-//! Upstream does not run them, and neither does lakh.
+//! elapsed time. This is upstream's search, and clock changes show it. It steps over an hour that a change by 30
+//! minutes splits, and over a midnight that does not exist. A walk over all minutes would find such times. Upstream
+//! does not run them, and neither does lakh.
 
 use jiff::{
     ToSpan as _,

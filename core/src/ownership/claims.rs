@@ -3,8 +3,8 @@
 //! Source: docs/rules/jobs.md, 1.6 and 9. The claims keep the selectors of active Jobs and the labels of Pods without
 //! an owner. Labels of owned Pods are compared as events arrive and not kept. The work for a Job is a [`Round`]: one
 //! live read of the Job, then a patch for each Pod. A Job is on hold from the moment a claim arises until the store has
-//! its outcome, because it does not know yet which Pods it has. A failed patch holds it until a later round succeeds.
-//! Other Jobs go on.
+//! its outcome: until then the Job's Pods are not known. A failed patch holds it until a later round succeeds. Other
+//! Jobs go on.
 //!
 //! Must not: send anything.
 

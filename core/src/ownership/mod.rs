@@ -1,8 +1,8 @@
 //! Decides which controller manages a Job, and which Job owns a Pod.
 //!
-//! Read first: [`Claims`] (adoption, release, finalizer removal), then [`Standing`] (the Pods of a Job that has ended,
-//! is gone, or belongs to another controller) and [`Mode`] (the Jobs that this controller manages). The rules are those
-//! of Kubernetes' Job controller: docs/rules/jobs.md, 1.6 and 9.
+//! Read first: [`Claims`] (adoption, release, finalizer removal). Then [`Standing`] (Pods of a Job that has ended, is
+//! gone, or belongs to another controller) and [`Mode`] (which Jobs this controller manages). The rules are those of
+//! Kubernetes' Job controller: docs/rules/jobs.md, 1.6 and 9.
 //!
 //! Must not: know of HTTP, tasks, locks, the wall clock, or a Job's progress.
 

@@ -1,5 +1,5 @@
-//! Keeps facts about a Job's Pods after they are gone, if the Job requests it: a record of each index, and a summary of
-//! the causes of failure.
+//! Records the outcome of each index and the causes of failures, so that they outlive the Job's Pods. Only for Jobs
+//! that request it.
 //!
 //! Both are plain values, fed as Pods appear, end and disappear. Their size is bounded whatever a tenant does: by the
 //! number of indexes, and by the number of distinct words.
