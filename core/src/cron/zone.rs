@@ -73,9 +73,8 @@ impl Zone {
         self.zone.to_offset(at).to_datetime(at)
     }
 
-    /// The point in time at which clocks show a civil time. If they show it twice, it is the one before the change. If
-    /// they skip it, the result lies as far after the change as the skipped time, or before it. Like Go, it looks the
-    /// offset up twice.
+    /// The point in time at which clocks show a civil time. Around a clock change they may show it twice or never. Then
+    /// the offset from before or after the change applies: as in Go, two lookups of the offset decide.
     pub(super) fn at(&self, date: Date, clock: Clock) -> i64 {
         let local = jiff::tz::Offset::UTC
             .to_timestamp(date.to_datetime(clock))
