@@ -1,7 +1,7 @@
 //! Selects the version of `scheduling.k8s.io` that a server serves, and covers the differences between versions.
 //!
-//! Workload and PodGroup are young, and each release may serve only one version of them. lakh uses the newest version
-//! that has both.
+//! Workload and PodGroup are young, and each release may serve them only in a different version. lakh uses the newest
+//! version that has both.
 
 use serde::Deserialize;
 use serde_json::{Value, json};

@@ -1,7 +1,7 @@
 //! Builds the bodies of a Job's new Pods.
 //!
-//! They equal those of upstream's `manageJob` (docs/rules/jobs.md, 4.6). The template is rendered once, with gaps; each
-//! Pod fills in its name and index. Every field that the server sent in the template is kept, known to lakh or not.
+//! They follow upstream's `manageJob` (docs/rules/jobs.md, 4.6). The template is rendered once, with gaps; each Pod
+//! fills in its name and index. Every field that the server sent in the template is kept, known to lakh or not.
 
 use std::sync::Arc;
 

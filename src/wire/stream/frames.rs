@@ -1,7 +1,7 @@
 //! Assembles the frames of a stream from the pieces in which they arrive.
 //!
-//! A frame is its length, as a big-endian number of four bytes, followed by that many bytes. A protobuf watch is sent
-//! so.
+//! A frame is its length, as a big-endian number of four bytes, followed by that many bytes. Protobuf watches use this
+//! framing.
 
 use crate::wire::ApiError;
 
