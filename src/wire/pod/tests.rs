@@ -1,4 +1,4 @@
-//! Tests of what is read of a Pod in JSON.
+//! Tests the decoding of a Pod from JSON.
 
 use super::*;
 use crate::model::TRACKING_FINALIZER;
