@@ -14,6 +14,8 @@
 //!
 //! With the feature `embedded`, which is on by default, the command line has `lakh local`.
 
+#[cfg(all(test, feature = "embedded"))]
+mod call_failures;
 pub mod cli;
 pub mod cluster;
 pub mod controller;

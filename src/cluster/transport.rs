@@ -82,6 +82,12 @@ impl Transport {
         })))
     }
 
+    /// Has connections opened by another service.
+    #[cfg(all(test, feature = "embedded"))]
+    pub(super) fn dial_by(&self, dial: super::dial::Dial) {
+        self.0.credentials.dial_by(dial);
+    }
+
     /// The same, with connections of its own, whose sockets are among these if some are given.
     pub(super) fn with_own_connections(&self, sockets: Option<Sockets>) -> Self {
         let pool = Pool::new();
