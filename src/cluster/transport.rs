@@ -271,6 +271,38 @@ fn host(server: &Uri) -> HeaderValue {
 mod tests {
     use super::*;
 
+    /// A call waits while the system has no descriptor for its connection, and goes as soon as there is one.
+    #[cfg(feature = "embedded")]
+    #[tokio::test(start_paused = true)]
+    async fn a_call_waits_for_a_descriptor() {
+        use tokio::{
+            io::{AsyncReadExt as _, AsyncWriteExt as _, duplex},
+            time::Instant,
+        };
+
+        const SHORT: Duration = Duration::from_secs(2);
+        let begun = Instant::now();
+        let client = super::super::configure_streams(move || {
+            if begun.elapsed() < SHORT {
+                return Err(rustix::io::Errno::MFILE.into());
+            }
+            let (near, mut far) = duplex(1_024);
+            tokio::spawn(async move {
+                let _ = far.read(&mut [0; 1_024]).await;
+                let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}";
+                let _ = far.write_all(answer).await;
+            });
+            Ok(near)
+        });
+        let answer = client.get("/version").await;
+        assert_eq!(answer.expect("an answer"), "{}");
+        let took = begun.elapsed();
+        assert!(
+            took >= SHORT && took < SHORT + 2 * DESCRIPTOR_PAUSE,
+            "{took:?}"
+        );
+    }
+
     #[test]
     fn the_usual_port_is_not_named() {
         let host = |uri: &'static str| host(&Uri::from_static(uri));

@@ -542,7 +542,9 @@ impl AnsweredWrite<'_> {
     /// Tells of a write that failed, unless it was us who gave up.
     pub(super) fn report_failure(&mut self, reason: &str, what: &str, error: &ApiError) {
         if !self.shard.outbox.is_closed() && error.kind != ErrorKind::GivenUp {
-            let message = format!("Error {what}: {error}");
+            let is_silence = error.code == 0 && !error.message.starts_with("no answer");
+            let before = if is_silence { "no answer: " } else { "" };
+            let message = format!("Error {what}: {before}{error}");
             self.report(Report::warning(reason, &message));
         }
     }
