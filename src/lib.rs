@@ -11,7 +11,7 @@
 //! - `failures`: what Pods failed of, for people.
 //! - `runtime`: the controller at work: loops, threads and sockets around those values.
 //! - `cli`: the command line.
-//! - `call_failures`: tests alone, of what all of it says when calls to the API server fail.
+//! - `call_failures`: tests alone, with calls to the API server that fail.
 //!
 //! With the feature `embedded`, which is on by default, the command line has `lakh local`.
 

@@ -1,6 +1,6 @@
 //! The kinds of calls that fail, and the ways in which they do.
 //!
-//! Must not: hold state, or know what the controller makes of an answer.
+//! Must not: hold state, or know how the controller takes an answer.
 
 use std::time::Duration;
 
@@ -132,11 +132,11 @@ pub(super) const EVERY_WRITE: CallKind = CallKind {
     )
 };
 
-/// No call: what is seen where none fails.
+/// No call, for the row without a failure.
 pub(super) const NONE: CallKind = kind("No call", ("none", &[]), ("", "", ""));
 
 impl CallKind {
-    /// Whether a call is of this kind.
+    /// Returns true for a call of this kind.
     pub(super) fn is_of(&self, call: &Call) -> bool {
         let path = call.path.as_str();
         // A creation's path ends with the kind.
@@ -153,7 +153,7 @@ impl CallKind {
             && !self.lacks.iter().any(|part| path.contains(part))
     }
 
-    /// Whether every write of every client fails, and not the controller's alone.
+    /// Returns true if every write of every client fails, and not the controller's alone.
     pub(super) fn is_every_write(&self) -> bool {
         self.method == "*"
     }
@@ -167,7 +167,7 @@ pub(super) struct Fault {
     /// The row's name.
     pub(super) name: &'static str,
     answer: Box<dyn Fn(&CallKind) -> FailedCall + Send + Sync>,
-    /// Whether the controller lacks the right.
+    /// True if the controller lacks the right.
     pub(super) lacks_right: bool,
 }
 
@@ -269,7 +269,7 @@ pub(super) fn faults() -> Vec<Fault> {
     ]
 }
 
-/// What an API server answers whose etcd has reached its quota.
+/// The answer to writes while etcd has reached its quota.
 pub(super) fn store_full() -> Fault {
     let full = |_: &CallKind| status("", "etcdserver: mvcc: database space exceeded");
     Fault::refused("500, etcd is full", 500, full, None)

@@ -1,6 +1,8 @@
 //! Failures that only a real client finds out: a certificate that is not trusted, and no file descriptor for a connection.
 
-use std::{io, time::Duration};
+use std::{io, pin::pin, time::Duration};
+
+use tokio::time::timeout;
 
 use crate::{
     cluster::{ConnectError, Trust, configure_streams, connect_url_as},
@@ -8,7 +10,10 @@ use crate::{
     wire::ApiError,
 };
 
-use super::calls::Fault;
+use super::{CALL_TIMEOUT, calls::Fault};
+
+/// A moment, beside the time limit of a call.
+const SHORT: Duration = Duration::from_secs(1);
 
 /// Each failure as a row: the client's error, and after which time it comes.
 pub(super) fn faults() -> Vec<Fault> {
@@ -23,7 +28,7 @@ pub(super) fn faults() -> Vec<Fault> {
     ]
 }
 
-/// Calls a server whose certificate another authority has signed than the client trusts.
+/// Calls a server with a certificate of another authority than the client trusts.
 fn untrusted_certificate() -> ApiError {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -76,8 +81,11 @@ fn without_descriptors() -> (Duration, ApiError) {
     runtime.block_on(async {
         let none = || Err(io::Error::from(rustix::io::Errno::MFILE));
         let client = configure_streams(none);
-        let begun = tokio::time::Instant::now();
-        let error = client.get("/version").await.expect_err("no connection");
-        (begun.elapsed(), error)
+        let mut call = pin!(client.get("/version"));
+        let early = timeout(CALL_TIMEOUT - SHORT, &mut call).await;
+        assert!(early.is_err(), "{early:?}");
+        let answer = timeout(2 * SHORT, call).await;
+        let error = answer.expect("it is given up in time");
+        (CALL_TIMEOUT, error.expect_err("no connection"))
     })
 }

@@ -1,4 +1,4 @@
-//! The columns of metrics and commands: what they show at the end of the failures that they do not show where no call fails.
+//! The columns of metrics and commands: the difference between the end of the failures and a run without failures.
 //!
 //! Must not: change the world that is looked at.
 
@@ -13,27 +13,29 @@ use super::{
     world::World,
 };
 
-/// The metrics that tell of failures, and when they do.
+/// The metrics that show failures, and how.
 const METRICS: [(&str, Tells); 8] = [
-    ("lakh_failed_tries_total", Tells::ByRise),
-    ("lakh_api_calls_total", Tells::ByCode),
-    ("rest_client_requests_total", Tells::ByCode),
-    ("lakh_lease_writable", Tells::ByZero),
-    ("leader_election_master_status", Tells::ByZero),
-    ("lakh_watch_age_seconds", Tells::ByRise),
-    ("lakh_writes_pending", Tells::ByRise),
-    ("lakh_events_dropped_total", Tells::ByRise),
+    ("lakh_failed_tries_total", Tells::Rise),
+    ("lakh_api_calls_total", Tells::Code),
+    ("rest_client_requests_total", Tells::Code),
+    ("lakh_lease_writable", Tells::Zero),
+    ("leader_election_master_status", Tells::Zero),
+    ("lakh_watch_age_seconds", Tells::Age),
+    ("lakh_writes_pending", Tells::Rise),
+    ("lakh_events_dropped_total", Tells::Rise),
 ];
 
-/// When a metric tells of a failure.
+/// The way in which a metric shows a failure.
 #[derive(Clone, Copy, Debug)]
 enum Tells {
     /// It is higher than where no call fails.
-    ByRise,
+    Rise,
     /// The same, and its label `code` is not one of success.
-    ByCode,
+    Code,
+    /// The same, and it is more than a minute.
+    Age,
     /// It is 0, and not so where no call fails.
-    ByZero,
+    Zero,
 }
 
 /// Advice to start a controller.
@@ -48,7 +50,7 @@ const START: [&str; 5] = [
 /// The values of metrics, by family and labels.
 type Samples = BTreeMap<(String, String), f64>;
 
-/// What is seen where no call fails.
+/// Metrics and findings of a run without failures.
 pub(super) struct Baseline {
     metrics: Samples,
     /// The cause of each Job by `lakh why`.
@@ -70,7 +72,7 @@ impl Baseline {
         }
     }
 
-    /// What the commands say without a failure, in a sentence.
+    /// The findings of the commands without a failure, in a sentence.
     pub(super) fn text(&self) -> String {
         let causes = self.causes.iter();
         let causes: Vec<String> = causes
@@ -83,7 +85,7 @@ impl Baseline {
         )
     }
 
-    /// The columns of metrics, `lakh why` and `lakh doctor`, and what is wrong with them.
+    /// The columns of metrics, `lakh why` and `lakh doctor`, and the errors in them.
     pub(super) fn columns(&self, world: &mut World<'_>) -> ([String; 3], Vec<String>) {
         let said = commands::run(world.server(), &world.job_names());
         let mut wrong = Vec::new();
@@ -119,7 +121,7 @@ impl Baseline {
         (columns, wrong)
     }
 
-    /// The metrics that tell of the failure.
+    /// The metrics that show the failure.
     fn telling(&self, now: &Samples) -> String {
         let mut told = Vec::new();
         for (family, tells) in METRICS {
@@ -130,12 +132,16 @@ impl Baseline {
                 let before = self.metrics.get(key).copied().unwrap_or_default();
                 let is_success = |code: &str| code.len() == 3 && code.starts_with('2');
                 let tells = match tells {
-                    Tells::ByRise => *value > before,
-                    Tells::ByCode => *value > before && !labels.split(' ').any(is_success),
-                    Tells::ByZero => *value == 0.0 && before != 0.0,
+                    Tells::Rise => *value > before,
+                    Tells::Age => *value > before && *value > 60.0,
+                    Tells::Code => *value > before && !labels.split(' ').any(is_success),
+                    Tells::Zero => *value == 0.0 && before != 0.0,
                 };
                 if tells {
-                    series.push(format!("{value} ({labels})"));
+                    series.push(match labels.as_str() {
+                        "" => value.to_string(),
+                        labels => format!("{value} (`{labels}`)"),
+                    });
                 }
             }
             if !series.is_empty() {

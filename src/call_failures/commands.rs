@@ -1,10 +1,10 @@
 //! Runs `lakh why` and `lakh doctor` against the server of a [`World`](super::world::World), over HTTP on streams within the
 //! process.
 //!
-//! The commands' own calls do not fail: somebody runs them with rights of their own, from elsewhere. The server's clock shows
+//! The commands' own calls do not fail: they run elsewhere, with rights of their own. The server's clock shows
 //! the World's time.
 //!
-//! Must not: judge what the commands say.
+//! Must not: judge the answers of the commands.
 
 use std::{convert::Infallible, sync::Arc, time::SystemTime};
 
@@ -37,8 +37,8 @@ pub(super) struct Server {
     pub(super) missing_right: Option<&'static CallKind>,
 }
 
-/// What the commands say.
-pub(super) struct Said {
+/// The answers of the commands.
+pub(super) struct CommandFindings {
     /// Each Job's cause and text by `lakh why`.
     pub(super) why: Vec<(String, (&'static str, String))>,
     /// The checks of `lakh doctor` that find something.
@@ -48,7 +48,7 @@ pub(super) struct Said {
 }
 
 /// Runs `lakh why` for each of these Jobs, and `lakh doctor`.
-pub(super) fn run(server: Server, jobs: &[String]) -> Said {
+pub(super) fn run(server: Server, jobs: &[String]) -> CommandFindings {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
@@ -71,7 +71,7 @@ pub(super) fn run(server: Server, jobs: &[String]) -> Said {
             &format!("--service-account={ACCOUNT}"),
         ];
         let (doctor, doctor_text) = examine_by(client, &arguments).await;
-        Said {
+        CommandFindings {
             why,
             doctor,
             doctor_text,

@@ -1,6 +1,6 @@
 //! Plays each row of docs/when-calls-fail.md: a replica in virtual time before an API server that fails calls of one kind,
-//! in one way, for a minute and a half. What the log, probes, metrics, Events, `lakh why` and `lakh doctor` say at the end of
-//! that time are the row's columns; afterwards everything is done, once.
+//! in one way, for a minute and a half. The row's columns are the log, probes, metrics, Events, `lakh why` and `lakh doctor` at the
+//! end of that time; afterwards everything is done, once.
 //!
 //! `LAKH_WRITE=1` writes the page's tables anew.
 
@@ -29,10 +29,10 @@ use world::{LogWriter, World};
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/when-calls-fail.md");
 
-/// Where the tables begin on the page.
+/// The tables begin on the page after this line.
 const MARK: &str = "<!-- what follows is written by the test -->\n";
 
-/// Until when calls fail.
+/// Calls fail until this time.
 const FAILING: Duration = Duration::from_secs(90);
 
 /// Within which time all is done after that.
@@ -53,7 +53,7 @@ const MOST_LINES: usize = 30;
 /// The controller's service account, as namespace and name.
 const ACCOUNT: &str = "kube-system/lakh";
 
-/// The row of both tables of a kind, and what is wrong with it.
+/// The row of both tables of a kind, and the errors in it.
 struct Row {
     log: String,
     commands: String,
@@ -128,7 +128,7 @@ fn play(rows: &[(&'static CallKind, &Fault)], baseline: &Baseline) -> Vec<Row> {
     played.into_iter().map(|(_, row)| row).collect()
 }
 
-/// The tables, and what is wrong with their rows.
+/// The tables, and the errors in their rows.
 fn tables() -> (String, Vec<String>) {
     let mut faults = calls::faults();
     faults.extend(client_errors::faults());

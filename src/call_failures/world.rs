@@ -1,20 +1,17 @@
-//! A replica in virtual time before the embedded API server, whose calls of one kind fail for a while.
+//! A replica in virtual time before the embedded API server. Its calls of one kind fail for a while.
 //!
 //! Must not: know how a row is written, or judge anything but whether all is done in the end.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    io,
-    sync::Arc,
-    time::Duration,
-};
+mod seen;
+
+use std::{collections::BTreeSet, io, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use crate::{
-    controller::{LeaderElection, Part as _, Replica, kinds},
+    controller::{LeaderElection, Replica, kinds},
     election::LeaseTimings,
     embedded::apiserver::{
         ApiServer, Body, Limits as ServerLimits, Reply, Request as Asked, WatchCursor, prepare,
@@ -32,7 +29,6 @@ use crate::{
 use super::{
     FAILING,
     calls::{CallKind, Fault},
-    commands::Server,
 };
 
 /// How often the server sends bookmarks.
@@ -44,10 +40,10 @@ const TICK: Duration = Duration::from_millis(500);
 /// How long a Pod runs.
 const RUNS: Duration = Duration::from_secs(2);
 
-/// How often the API server renews its own Lease.
+/// The period in which the API server renews its own Lease.
 const SERVER_RENEWS: Duration = Duration::from_secs(10);
 
-/// How the metrics name the server.
+/// The name of the server in metrics.
 const HOST: &str = "cluster";
 
 const PODS: &str = "/api/v1/namespaces/d/pods";
@@ -70,7 +66,7 @@ impl io::Write for LogWriter {
 }
 
 /// An answer under way.
-struct Answer {
+struct PendingAnswer {
     at: Duration,
     input: Input,
     /// The method and status code of a call that it ends, for metrics.
@@ -78,13 +74,13 @@ struct Answer {
 }
 
 /// A stream that is open.
-struct Stream {
+struct OpenStream {
     id: CallId,
     cursor: Box<WatchCursor>,
     bookmark: Duration,
 }
 
-/// See the module's text.
+/// A replica, its API server with Jobs and their Pods, and the calls between them. [`Self::run_until`] moves time on.
 pub(super) struct World<'a> {
     replica: Replica,
     metrics: Arc<Metrics>,
@@ -95,14 +91,14 @@ pub(super) struct World<'a> {
     fault: &'a Fault,
     /// When calls of the kind were made while they failed.
     pub(super) tries: Vec<Duration>,
-    answers: Vec<Answer>,
+    answers: Vec<PendingAnswer>,
     /// Pods that had lost the tracking finalizer before they ended: they do not count.
     let_go: BTreeSet<String>,
     /// When the API server renewed its own Lease.
     server_renewed: Duration,
-    /// How many of the changes of Jobs were made that somebody makes.
+    /// The number of changes that users have made to Jobs.
     changes: u32,
-    streams: Vec<Stream>,
+    streams: Vec<OpenStream>,
     pub(super) log: Arc<Mutex<Vec<u8>>>,
 }
 
@@ -337,11 +333,12 @@ impl<'a> World<'a> {
                     ]
                 }
             };
-            self.answers.extend(inputs.into_iter().map(|input| Answer {
-                at: elapsed + after,
-                input,
-                ends: ends.take(),
-            }));
+            self.answers
+                .extend(inputs.into_iter().map(|input| PendingAnswer {
+                    at: elapsed + after,
+                    input,
+                    ends: ends.take(),
+                }));
             return;
         }
         let (path, query) = call.path.split_once('?').unwrap_or((&call.path, ""));
@@ -364,7 +361,7 @@ impl<'a> World<'a> {
                 self.replica
                     .handle(Input::Opened(id, Encoding::Json), self.now);
                 let bookmark = elapsed + BOOKMARKS;
-                self.streams.push(Stream {
+                self.streams.push(OpenStream {
                     id,
                     cursor,
                     bookmark,
@@ -384,7 +381,7 @@ impl<'a> World<'a> {
                     true => Input::Ended(id, result.err()),
                     false => Input::Answer(id, result),
                 };
-                self.answers.push(Answer {
+                self.answers.push(PendingAnswer {
                     at: elapsed,
                     input,
                     ends: Some((call.method, Some(code))),
@@ -393,7 +390,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Whether calls of the kind fail now.
+    /// Returns true while calls of the kind fail.
     fn is_failing(&self) -> bool {
         (self.call.from..FAILING).contains(&self.elapsed())
     }
@@ -481,195 +478,10 @@ impl<'a> World<'a> {
         let spec = json!({"spec": {"renewTime": renewed, "leaseDurationSeconds": 3600}});
         self.merge(&format!("{LEASES}/{SERVER_LEASE}"), &spec);
     }
-
-    /// The server, for commands that ask it now.
-    pub(super) fn server(&self) -> Server {
-        Server {
-            api: Arc::clone(&self.api),
-            now: self.now.wall,
-            missing_right: self.fault.lacks_right.then_some(self.call),
-        }
-    }
-
-    /// The names of all Jobs.
-    pub(super) fn job_names(&mut self) -> Vec<String> {
-        let jobs = self.items(JOBS);
-        let names = jobs
-            .iter()
-            .filter_map(|job| job["metadata"]["name"].as_str());
-        names.map(str::to_owned).collect()
-    }
-
-    /// Whether Pods of a Job or Warnings about it show that a controller works on it.
-    pub(super) fn shows_controller(&mut self, name: &str) -> bool {
-        let jobs = self.items(JOBS);
-        let job = jobs.iter().find(|job| job["metadata"]["name"] == name);
-        let uid = job.map_or(Value::Null, |job| job["metadata"]["uid"].clone());
-        let has_pods = self
-            .items(PODS)
-            .iter()
-            .any(|pod| pod["metadata"]["ownerReferences"][0]["uid"] == uid);
-        let is_warning =
-            |event: &Value| event["type"] == "Warning" && event["involvedObject"]["uid"] == uid;
-        has_pods
-            || self
-                .items("/api/v1/namespaces/d/events")
-                .iter()
-                .any(is_warning)
-    }
-
-    /// All metrics, as a scrape shows them.
-    pub(super) fn metrics_text(&self) -> String {
-        self.metrics.text(self.now.monotonic)
-    }
-
-    pub(super) fn log_text(&self) -> String {
-        String::from_utf8(self.log.lock().clone()).expect("text")
-    }
-
-    /// How often each message was logged at warn or above, by message and, where it has one, `what`.
-    pub(super) fn logged(&self) -> String {
-        let mut counts: BTreeMap<String, usize> = BTreeMap::new();
-        for line in self.log_text().lines() {
-            let line: Value = serde_json::from_str(line).expect("JSON");
-            let fields = &line["fields"];
-            let message = fields["message"].as_str().unwrap_or_default();
-            let of = ["kind", "verb", "resource", "what"].into_iter();
-            let of: Vec<&str> = of.filter_map(|field| fields[field].as_str()).collect();
-            let of = match of.as_slice() {
-                [] => String::new(),
-                words => format!(" ({})", words.join(" ")),
-            };
-            *counts.entry(format!("`{message}`{of}")).or_default() += 1;
-        }
-        joined(counts)
-    }
-
-    /// Warnings on Jobs and CronJobs, by reason, and how often each came.
-    pub(super) fn warnings(&mut self) -> String {
-        let mut counts: BTreeMap<String, usize> = BTreeMap::new();
-        for event in self.items("/api/v1/namespaces/d/events") {
-            if event["type"] == "Warning" {
-                let reason = event["reason"].as_str().unwrap_or_default();
-                let count = event["count"].as_u64().unwrap_or(1);
-                *counts.entry(format!("`{reason}`")).or_default() += count as usize;
-            }
-        }
-        joined(counts)
-    }
-
-    /// What `/readyz` says at the end of the failures.
-    pub(super) fn readiness(&self) -> String {
-        let now = self.now.monotonic;
-        let grace = Duration::from_secs(30);
-        let mut failed = Vec::new();
-        if self
-            .replica
-            .missing()
-            .is_some_and(|missing| !missing.is_empty())
-        {
-            failed.push("`caches`");
-        }
-        if !self.metrics.lost(grace, now).is_empty() {
-            failed.push("`watches`");
-        }
-        if self.metrics.lease_problem(grace, now).is_some() {
-            failed.push("`lease`");
-        }
-        match failed.as_slice() {
-            [] => "ok".to_owned(),
-            failed => format!("fails: {}", failed.join(" ")),
-        }
-    }
-
-    /// When calls were made, in seconds after the first.
-    pub(super) fn waits(&self) -> String {
-        let Some(first) = self.tries.first() else {
-            return "–".to_owned();
-        };
-        let shown = self.tries.iter().take(6);
-        let shown: Vec<String> = shown
-            .map(|at| {
-                let seconds = (*at - *first).as_secs_f64();
-                if seconds.fract() < 0.05 {
-                    format!("{seconds:.0}")
-                } else {
-                    format!("{seconds:.1}")
-                }
-            })
-            .collect();
-        format!("{}: {}", self.tries.len(), shown.join(", "))
-    }
-
-    /// What is not done yet, once and with nothing held back, after the calls have failed.
-    pub(super) fn unfinished(&mut self) -> Option<String> {
-        if self.elapsed() < FAILING + Duration::from_secs(40) {
-            return Some("it goes on".to_owned());
-        }
-        let (pods, jobs) = (self.items(PODS), self.items(JOBS));
-        let is_over = |pod: &Value| pod["status"]["phase"] == "Succeeded";
-        if let Some(held) = pods.iter().find(|pod| is_over(pod) && is_held(pod)) {
-            return Some(format!("held back: {held}"));
-        }
-        for name in ["one", "stops", "adopts"] {
-            let job = jobs.iter().find(|job| job["metadata"]["name"] == name);
-            let Some(job) = job else {
-                return Some(format!("{name} is gone"));
-            };
-            let is_own = |pod: &&Value| {
-                pod["metadata"]["ownerReferences"][0]["uid"] == job["metadata"]["uid"]
-            };
-            let own = pods.iter().filter(is_own).filter(|pod| is_over(pod));
-            let is_let_go = |pod: &&Value| {
-                let name = pod["metadata"]["name"].as_str();
-                name.is_some_and(|name| self.let_go.contains(name))
-            };
-            let (let_go, counted): (Vec<&Value>, Vec<&Value>) = own.partition(is_let_go);
-            if job["status"]["succeeded"] != 1 || counted.len() != 1 {
-                let counted = counted.len();
-                return Some(format!(
-                    "{name} has {counted} Pods that count: {}",
-                    job["status"]
-                ));
-            }
-            // The finalizer goes before the Pod, and a Pod whose deletion fails then runs on uncounted, as with the
-            // built-in controller.
-            let may_run_on = name != "one" && self.call.right == ("delete", "", "pods");
-            if let_go.len() > usize::from(may_run_on) {
-                return Some(format!(
-                    "{name} has {} Pods that do not count",
-                    let_go.len()
-                ));
-            }
-        }
-        // A collector, which there is none here, would take its Pods and then the Job away.
-        let stays = |job: &&Value| job["metadata"]["deletionTimestamp"].is_null();
-        let mut staying = jobs.iter().filter(stays);
-        if staying.any(|job| job["metadata"]["name"] == "ttl") {
-            return Some("the TTL of a Job is over".to_owned());
-        }
-        let is_run = |job: &&Value| job["metadata"]["ownerReferences"][0]["kind"] == "CronJob";
-        let runs = jobs.iter().filter(is_run);
-        if runs.filter(|job| job["status"]["succeeded"] == 1).count() < 2 {
-            return Some("the CronJob does not go on".to_owned());
-        }
-        Some(self.readiness()).filter(|readiness| readiness != "ok")
-    }
 }
 
-/// Whether a Pod has a finalizer.
+/// Returns true if a Pod has a finalizer.
 fn is_held(pod: &Value) -> bool {
     let finalizers = pod["metadata"]["finalizers"].as_array();
     finalizers.is_some_and(|all| !all.is_empty())
-}
-
-/// Words with how often each came.
-fn joined(counts: BTreeMap<String, usize>) -> String {
-    if counts.is_empty() {
-        return "–".to_owned();
-    }
-    let each = counts
-        .into_iter()
-        .map(|(words, count)| format!("{words} ×{count}"));
-    each.collect::<Vec<_>>().join("; ")
 }

@@ -222,7 +222,7 @@ fn client_of(mut config: Config, authority: Option<PathBuf>) -> Result<Client, C
     Ok(Client::new(transport, url, &namespace))
 }
 
-/// A client whose connections are streams within the process, for tests.
+/// A client with streams within the process for connections, for tests.
 #[cfg(all(test, feature = "embedded"))]
 pub(crate) fn configure_streams(
     open: impl Fn() -> std::io::Result<tokio::io::DuplexStream> + Clone + Send + Sync + 'static,

@@ -326,7 +326,7 @@ fn what_was_given_up_with_the_lease_is_no_event() {
     }
 }
 
-/// How many Warnings wait to be written.
+/// Takes the Warnings that wait to be written, and counts them.
 fn take_warnings(world: &mut World) -> usize {
     let reports = iter::from_fn(|| world.shard.outbox.events.take_report());
     reports

@@ -31,7 +31,7 @@ use super::{Shard, correlate::About, gangs::Gangs, outbox::Named, store::ActorKe
 const FINALIZER_REMOVAL: &str = "removing the tracking finalizer of a Pod";
 const STATUS_UPDATE: &str = "updating the Job's status";
 
-/// How long status updates and removals of finalizers may go without an answer before a Warning reports it. An API server that
+/// The time without answers after which a Warning reports failed status updates and removals of finalizers. An API server that
 /// is restarted is back sooner; such writes are repeated, and no user has to know.
 const SILENCE_MAX: Duration = Duration::from_secs(10);
 
@@ -512,7 +512,7 @@ impl AnsweredWrite<'_> {
         Outcome::GangObjectNotMade(why_not_created(&error))
     }
 
-    /// Whether a Warning reports a failed status update or removal of a finalizer: at once if the server refused it, and
+    /// Returns true if a Warning reports a failed status update or removal of a finalizer: at once if the server refused it, and
     /// if there was no answer, once that has lasted.
     fn is_reported(&mut self, error: &ApiError) -> bool {
         if error.code != 0 {

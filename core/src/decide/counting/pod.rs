@@ -119,7 +119,7 @@ pub(in crate::decide) struct Tally {
     pub(in crate::decide) with_finalizer: u32,
     /// Active Pods that shall go.
     pub(in crate::decide) to_delete: u32,
-    /// Ended Pods that were stopped, and the removal of whose finalizer is not answered yet: they count if it failed.
+    /// Stopped Pods that have ended while their finalizer is removed: they count if the removal fails.
     pub(in crate::decide) undecided: u32,
     /// Restarts in Pods that are Pending or Running.
     pub(in crate::decide) restarts: u64,

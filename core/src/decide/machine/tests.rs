@@ -549,7 +549,7 @@ fn a_machine_goes_on_when_fields_change_that_are_nobodys_counts() {
     }
 }
 
-/// Whether an ended Pod counts that was being let go is open until the removal of its finalizer is answered.
+/// A Pod that ended while it was let go may count: that is open until the removal of its finalizer is answered.
 #[test]
 fn a_pod_that_ended_while_its_finalizer_was_removed_is_replaced_once_it_is_known_not_to_count() {
     let now = Now::at(Time::from_secs(100_000));
