@@ -11,9 +11,12 @@
 //! - `failures`: what Pods failed of, for people.
 //! - `runtime`: the controller at work: loops, threads and sockets around those values.
 //! - `cli`: the command line.
+//! - `call_failures`: tests alone, with calls to the API server that fail.
 //!
 //! With the feature `embedded`, which is on by default, the command line has `lakh local`.
 
+#[cfg(all(test, feature = "embedded"))]
+mod call_failures;
 pub mod cli;
 pub mod cluster;
 pub mod controller;

@@ -36,6 +36,11 @@ mod ui;
 mod why;
 mod words;
 
+#[cfg(all(test, feature = "embedded"))]
+pub(crate) use doctor::{Verdict, examine_by};
+#[cfg(all(test, feature = "embedded"))]
+pub(crate) use why::explain_by;
+
 use std::process::ExitCode;
 
 use clap::Parser as _;

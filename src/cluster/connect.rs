@@ -222,6 +222,27 @@ fn client_of(mut config: Config, authority: Option<PathBuf>) -> Result<Client, C
     Ok(Client::new(transport, url, &namespace))
 }
 
+/// A client with streams within the process for connections, for tests.
+#[cfg(all(test, feature = "embedded"))]
+pub(crate) fn configure_streams(
+    open: impl Fn() -> std::io::Result<tokio::io::DuplexStream> + Clone + Send + Sync + 'static,
+) -> Client {
+    use super::dial::Io;
+
+    let url = http::Uri::from_static("http://cluster.example");
+    let transport = Transport::new(Config::new(url.clone()), None).expect("a good configuration");
+    transport.dial_by(tower::util::BoxCloneSyncService::new(tower::service_fn(
+        move |_: http::Uri| {
+            let opened = open();
+            std::future::ready(match opened {
+                Ok(stream) => Ok(Box::new(hyper_util::rt::TokioIo::new(stream)) as Io),
+                Err(error) => Err(TransportError::from(error)),
+            })
+        },
+    )));
+    Client::new(transport, url.to_string(), "default")
+}
+
 async fn check(client: Client) -> Result<Client, ConnectError> {
     match client.get("/version").await {
         Ok(_) => Ok(client),

@@ -151,6 +151,18 @@ impl Credentials {
         })
     }
 
+    /// Has connections opened by another service.
+    #[cfg(all(test, feature = "embedded"))]
+    pub(super) fn dial_by(&self, dial: Dial) {
+        let (before, look_at) = self.shown();
+        let current = Current {
+            tls: before.tls,
+            headers: before.headers.clone(),
+            dial,
+        };
+        self.show(Arc::new(current), look_at);
+    }
+
     /// What to make a call with, renewed if it is due.
     pub(super) async fn current(self: &Arc<Self>) -> Result<Arc<Current>, TransportError> {
         let (current, look_at) = self.shown();

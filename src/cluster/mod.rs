@@ -19,6 +19,8 @@ mod transport;
 pub(crate) use budget::{descriptor_limit, descriptors_of_a_port};
 pub use client::{Answer, Client, OnRequest, Watch};
 pub use coalesced_io::{CoalescedIo, Sockets};
+#[cfg(all(test, feature = "embedded"))]
+pub(crate) use connect::configure_streams;
 pub use connect::{
     ConnectError, Trust, configure, configure_url, connect, connect_url, connect_url_as,
 };

@@ -82,6 +82,12 @@ impl Transport {
         })))
     }
 
+    /// Has connections opened by another service.
+    #[cfg(all(test, feature = "embedded"))]
+    pub(super) fn dial_by(&self, dial: super::dial::Dial) {
+        self.0.credentials.dial_by(dial);
+    }
+
     /// The same, with connections of its own, whose sockets are among these if some are given.
     pub(super) fn with_own_connections(&self, sockets: Option<Sockets>) -> Self {
         let pool = Pool::new();
@@ -264,6 +270,38 @@ fn host(server: &Uri) -> HeaderValue {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A call waits while the system has no descriptor for its connection, and goes as soon as there is one.
+    #[cfg(feature = "embedded")]
+    #[tokio::test(start_paused = true)]
+    async fn a_call_waits_for_a_descriptor() {
+        use tokio::{
+            io::{AsyncReadExt as _, AsyncWriteExt as _, duplex},
+            time::Instant,
+        };
+
+        const SHORT: Duration = Duration::from_secs(2);
+        let begun = Instant::now();
+        let client = super::super::configure_streams(move || {
+            if begun.elapsed() < SHORT {
+                return Err(rustix::io::Errno::MFILE.into());
+            }
+            let (near, mut far) = duplex(1_024);
+            tokio::spawn(async move {
+                let _ = far.read(&mut [0; 1_024]).await;
+                let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}";
+                let _ = far.write_all(answer).await;
+            });
+            Ok(near)
+        });
+        let answer = client.get("/version").await;
+        assert_eq!(answer.expect("an answer"), "{}");
+        let took = begun.elapsed();
+        assert!(
+            took >= SHORT && took < SHORT + 2 * DESCRIPTOR_PAUSE,
+            "{took:?}"
+        );
+    }
 
     #[test]
     fn the_usual_port_is_not_named() {

@@ -90,6 +90,3 @@ pub fn kinds(controllers: Controllers, with_gangs: bool) -> Vec<Kind> {
     }
     kinds
 }
-
-#[cfg(all(test, feature = "embedded"))]
-mod tests;

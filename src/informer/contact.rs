@@ -31,7 +31,13 @@ pub(crate) enum Tried {
     /// A watch that ended at once, in order and without an event. Neither a list nor the next watch that opens shows that
     /// this is over; an event does, and a watch that stays open.
     ShortWatch,
-    /// A watch that the server will not open: it lasts until one is open, however many lists are answered meanwhile.
+    /// A watch with something that is no event. As of [`Self::ShortWatch`], an event shows that this is over.
+    OddWatch,
+    /// A watch that could not be opened. Small lists by which a reflector compares the server's history are no sign that
+    /// news come again; an open watch is. As of [`Self::Watch`], the first time is not worth a line.
+    UnopenedWatch,
+    /// A watch that the server will not open, or did not for long: it lasts until one is open, however many lists are
+    /// answered meanwhile.
     RefusedWatch,
 }
 
@@ -41,7 +47,12 @@ impl Tried {
         match self {
             Self::List => "list",
             Self::Lease => "lease",
-            Self::Watch | Self::SilentWatch | Self::ShortWatch | Self::RefusedWatch => "watch",
+            Self::Watch
+            | Self::SilentWatch
+            | Self::ShortWatch
+            | Self::OddWatch
+            | Self::UnopenedWatch
+            | Self::RefusedWatch => "watch",
         }
     }
 
@@ -49,14 +60,14 @@ impl Tried {
     fn ended_by(self) -> Sign {
         match self {
             Self::List | Self::Lease | Self::Watch | Self::SilentWatch => Sign::Answer,
-            Self::RefusedWatch => Sign::OpenWatch,
-            Self::ShortWatch => Sign::Event,
+            Self::UnopenedWatch | Self::RefusedWatch => Sign::OpenWatch,
+            Self::ShortWatch | Self::OddWatch => Sign::Event,
         }
     }
 
     /// The first failure is worth a line.
     fn is_logged_at_once(self) -> bool {
-        !matches!(self, Self::Watch | Self::ShortWatch)
+        !matches!(self, Self::Watch | Self::ShortWatch | Self::UnopenedWatch)
     }
 }
 
@@ -126,6 +137,15 @@ impl Contact {
             heard,
             silence: None,
         }
+    }
+
+    /// The server has answered a list from which no news are taken in.
+    pub(crate) fn compared(&mut self, now: Monotonic) {
+        let silence = self.silence.as_ref();
+        if silence.is_none_or(|silence| silence.until <= Sign::Answer) {
+            self.heard.now(now);
+        }
+        self.handle_sign(Sign::Answer, now);
     }
 
     /// The server has answered a list.
@@ -254,6 +274,31 @@ mod tests {
         assert_eq!(told, [0, 10, 30]);
         contact.heard(Monotonic::from_secs(60));
         assert!(contact.silence.is_none());
+    }
+
+    #[test]
+    fn a_watch_that_cannot_be_opened_is_reported_though_small_lists_are_answered() {
+        let heard = Arc::new(LastHeard::new("pods", None, Family::default()));
+        let mut contact = Contact::new(Arc::clone(&heard));
+        let at = Monotonic::from_secs;
+        contact.heard(at(5));
+        let mut lines = Vec::new();
+        for second in 10..60 {
+            contact.compared(at(second));
+            let count = |contact: &Contact| {
+                let silence = contact.silence.as_ref();
+                silence.map_or(0, |silence| silence.run.lines)
+            };
+            let before = count(&contact);
+            let error = ApiError::no_answer("refused");
+            contact.failed(Tried::UnopenedWatch, &error, at(second));
+            lines.extend((count(&contact) > before).then_some(second));
+        }
+        assert_eq!(lines, [11, 21, 41]);
+        assert_eq!(heard.lost_for(at(60)), Some(Duration::from_secs(50)));
+        contact.opened(at(60));
+        assert!(contact.silence.is_none());
+        assert_eq!(heard.lost_for(at(70)), None);
     }
 
     #[test]

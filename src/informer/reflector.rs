@@ -36,6 +36,9 @@ pub(crate) const WATCH_SECONDS: u64 = 290;
 /// a minute. To watch again from where one is costs little.
 const SILENCE: Duration = Duration::from_secs(90);
 
+/// The log reports a watch at once that had no answer for this long.
+const SLOW_OPEN: Duration = Duration::from_secs(10);
+
 /// A watch that ends sooner, in order and without an event, has failed: client-go's `VeryShortWatchError`. A server
 /// that ends its watchers under load does that, or a proxy that does not support streams.
 const SHORT_WATCH: Duration = Duration::from_secs(1);
@@ -126,6 +129,8 @@ struct WatchStream {
     from: u64,
     opened: Monotonic,
     heard: Monotonic,
+    /// Something came that is no event.
+    is_odd: bool,
 }
 
 impl Reflector {
@@ -264,6 +269,7 @@ impl Reflector {
                     from,
                     opened: outside.now,
                     heard: outside.now,
+                    is_odd: false,
                 };
                 let path = format!(
                     "{}?watch=true&allowWatchBookmarks=true&resourceVersion={from}&timeoutSeconds={WATCH_SECONDS}{only}",
@@ -317,6 +323,7 @@ impl Reflector {
             }
             Input::Piece(id, piece) => {
                 if let Err(error) = self.piece(&piece, outside, tell) {
+                    self.stream.is_odd = error.code == 0 && error.kind == ErrorKind::Failed;
                     self.watch_failed(error, outside);
                     outside.abandoned.push_back(id);
                 }
@@ -405,6 +412,13 @@ impl Reflector {
             ReflectorStep::Watch if outside.now.since(self.stream.heard) >= SILENCE => {
                 Tried::SilentWatch
             }
+            ReflectorStep::Watch if self.stream.is_odd => Tried::OddWatch,
+            ReflectorStep::Watch if self.stream.splitter.is_none() => {
+                match outside.now.since(self.stream.opened) >= SLOW_OPEN {
+                    true => Tried::RefusedWatch,
+                    false => Tried::UnopenedWatch,
+                }
+            }
             ReflectorStep::Watch => Tried::Watch,
             ReflectorStep::List(_) | ReflectorStep::PassOver(_) | ReflectorStep::Compare => {
                 Tried::List
@@ -428,7 +442,7 @@ impl Reflector {
         outside.metrics.call("list", self.label(), code_of(answer));
         let page = match answer {
             Ok(body) => {
-                self.contact.listed(outside.now);
+                self.contact.compared(outside.now);
                 decode_list_page(body).ok()
             }
             Err(error) => return self.watch_failed(error.clone(), outside),
@@ -466,18 +480,21 @@ impl Reflector {
         tell: Tell<'_>,
     ) -> Result<(), ApiError> {
         self.stream.heard = outside.now;
-        self.contact.heard(outside.now);
         let Some((encoding, mut splitter)) = self.stream.splitter.take() else {
             return Ok(());
         };
         let before = self.told.version;
+        // Bytes that are no event show nothing: a proxy may send its own page.
+        let mut has_event = false;
         let taken_in = splitter.push(piece, |event| {
             let mut witness = None;
             let told = self.event(encoding, event, outside, &mut |news| {
                 witness = Witness::of(&news);
                 tell(news);
             });
-            let Some(seen) = told? else {
+            let told = told?;
+            has_event |= !event.is_empty();
+            let Some(seen) = told else {
                 return Ok(());
             };
             if seen < self.told.version {
@@ -492,6 +509,9 @@ impl Reflector {
             Ok(())
         });
         self.stream.splitter = Some((encoding, splitter));
+        if has_event {
+            self.contact.heard(outside.now);
+        }
         if self.told.version > before {
             let notice = Notice::Seen(self.extent.clone(), self.told.version);
             outside.notices.push_back(notice);

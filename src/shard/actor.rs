@@ -68,6 +68,8 @@ pub(super) struct Actor {
     pub(super) job_pods: Option<Box<JobPods>>,
     /// Statuses that were asked for and may have come to the server without an answer.
     pub(super) tried: Vec<JobStatus>,
+    /// Since when status updates and removals of finalizers have had no answer; none while they are answered.
+    pub(super) unanswered_since: Option<Monotonic>,
     /// The Job was deleted, as the watch has told or the server said.
     pub(super) gone: bool,
     /// What is done to find out whether a Job is there that was never seen.
@@ -156,6 +158,7 @@ impl Actor {
             foreign_statuses: 0,
             job_pods: None,
             tried: Vec::new(),
+            unanswered_since: None,
             gone: false,
             search: Search::default(),
             external: false,

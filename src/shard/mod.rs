@@ -397,6 +397,7 @@ impl Shard {
         let answered = AnsweredWrite {
             shard: self,
             write: &write,
+            sent: place.sent(),
             now,
         };
         let next = answered.take(step, result);

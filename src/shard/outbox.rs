@@ -172,6 +172,13 @@ pub(super) enum Unsent {
 #[must_use = "a place that is not given back is lost"]
 pub(super) struct Place(Box<Placed>);
 
+impl Place {
+    /// When its last call was sent.
+    pub(super) fn sent(&self) -> Monotonic {
+        self.0.sent
+    }
+}
+
 /// See the module's text.
 #[derive(Debug)]
 pub(super) struct Outbox {

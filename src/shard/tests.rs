@@ -311,7 +311,10 @@ fn a_success_without_the_object_that_was_meant_is_no_answer() {
 fn what_was_given_up_with_the_lease_is_no_event() {
     for (error, reported) in [
         (ApiError::given_up("given up"), None),
-        (ApiError::no_answer("reset"), Some("Error creating: reset")),
+        (
+            ApiError::no_answer("reset"),
+            Some("Error creating: no answer: reset"),
+        ),
     ] {
         let mut world = World::new(8);
         world.hear_job(&job(6, &json!({})));
@@ -320,6 +323,50 @@ fn what_was_given_up_with_the_lease_is_no_event() {
         world.answer(&creation, Err(error));
         let report = world.shard.outbox.events.take_report();
         assert_eq!(report.map(|it| it.message).as_deref(), reported);
+    }
+}
+
+/// Takes the Warnings that wait to be written, and counts them.
+fn take_warnings(world: &mut World) -> usize {
+    let reports = iter::from_fn(|| world.shard.outbox.events.take_report());
+    reports
+        .filter(|it| it.severity == crate::decide::Severity::Warning)
+        .count()
+}
+
+#[test]
+fn a_write_that_stays_without_an_answer_is_reported_after_ten_seconds() {
+    for write in [STATUS, REMOVAL] {
+        let mut world = World::new(8);
+        world.hear_pod(Change::Applied, &pod("p", 7, 5, "Succeeded"));
+        world.hear_job(&job(6, &json!({})));
+        let (first, _) = world.wait_for(write);
+        let began = world.now.monotonic;
+        let mut asked = first;
+        let mut reported = 0;
+        while world.now.monotonic.since(began) < Duration::from_secs(60) {
+            world.answer(&asked, Err(ApiError::no_answer("reset")));
+            let lasts = world.now.monotonic.since(began);
+            let is_reported = take_warnings(&mut world) > 0;
+            assert_eq!(is_reported, lasts >= Duration::from_secs(10), "{lasts:?}");
+            reported += usize::from(is_reported);
+            (asked, _) = world.wait_for(write);
+        }
+        assert!(reported > 0, "{write}");
+        // One that is answered ends the silence.
+        world.done(&asked);
+        let mut other = World::new(8);
+        other.hear_pod(Change::Applied, &pod("p", 7, 5, "Succeeded"));
+        other.hear_job(&job(6, &json!({})));
+        let (asked, _) = other.wait_for(write);
+        other.answer(&asked, Err(ApiError::no_answer("reset")));
+        let (asked, _) = other.wait_for(write);
+        other.answer(&asked, refusal(500, "InternalError", "no"));
+        take_warnings(&mut other);
+        other.now = other.now + Duration::from_secs(20);
+        let (asked, _) = other.wait_for(write);
+        other.answer(&asked, Err(ApiError::no_answer("reset")));
+        assert_eq!(take_warnings(&mut other), 0, "{write}");
     }
 }
 

@@ -6,7 +6,7 @@
 //!
 //! Must not: decide when a write goes, or whether it is asked for again.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use compact_str::CompactString;
 
@@ -16,8 +16,8 @@ use crate::{
     machine::CallResult,
     metrics::{Metrics, progress::Progress},
     model::{
-        CompactIndex, Controller, GangObject, JobId, JobStatus, Now, PodFlags, PodGroup, PodName,
-        PodRecord, Slot, Uid,
+        CompactIndex, Controller, GangObject, JobId, JobStatus, Monotonic, Now, PodFlags, PodGroup,
+        PodName, PodRecord, Slot, Uid,
     },
     wire::{
         self, ApiError, Call, ErrorKind, ExpectedAnswer, Patch, PodDecoder, PodMarks, PodTemplate,
@@ -30,6 +30,10 @@ use super::{Shard, correlate::About, gangs::Gangs, outbox::Named, store::ActorKe
 /// The failed actions in Events.
 const FINALIZER_REMOVAL: &str = "removing the tracking finalizer of a Pod";
 const STATUS_UPDATE: &str = "updating the Job's status";
+
+/// The time without answers after which a Warning reports failed status updates and removals of finalizers. An API server that
+/// is restarted is back sooner; such writes are repeated, and no user has to know.
+const SILENCE_MAX: Duration = Duration::from_secs(10);
 
 /// A write that a Job asked for.
 #[derive(Debug)]
@@ -214,12 +218,15 @@ impl Write {
 pub(super) struct AnsweredWrite<'a> {
     pub(super) shard: &'a mut Shard,
     pub(super) write: &'a Write,
+    /// When its call was sent.
+    pub(super) sent: Monotonic,
     pub(super) now: Now,
 }
 
 impl AnsweredWrite<'_> {
     /// Takes in the answer to the call of this step.
     pub(super) fn take(mut self, step: WriteStep, result: CallResult) -> Next {
+        self.end_silence(&result);
         Next::Over(match (step, &self.write.op) {
             (WriteStep::Reading, Op::Create { pod, group }) => {
                 return self.template_read(*pod, group.as_deref(), result);
@@ -413,7 +420,7 @@ impl AnsweredWrite<'_> {
             }
             Err(error) => {
                 tracing::debug!(%job, pod = %pod.name, %error, "finalizer not removed");
-                if error.code != 0 {
+                if self.is_reported(&error) {
                     self.report_failure("FailedRemoveFinalizer", FINALIZER_REMOVAL, &error);
                 }
                 return Next::Over(Outcome::FinalizerNotRemoved(pod.slot));
@@ -483,7 +490,7 @@ impl AnsweredWrite<'_> {
             ErrorKind::NotFound => tracing::debug!(%job, %error, "status not written"),
             _ => {
                 tracing::debug!(%job, %error, "status not written");
-                if error.code != 0 {
+                if self.is_reported(&error) {
                     self.report_failure("FailedUpdateStatus", STATUS_UPDATE, &error);
                 }
             }
@@ -505,10 +512,39 @@ impl AnsweredWrite<'_> {
         Outcome::GangObjectNotMade(why_not_created(&error))
     }
 
+    /// Returns true if a Warning reports a failed status update or removal of a finalizer: at once if the server refused it, and
+    /// if there was no answer, once that has lasted.
+    fn is_reported(&mut self, error: &ApiError) -> bool {
+        if error.code != 0 {
+            return true;
+        }
+        let Some(actor) = self.shard.store.get_mut(self.write.actor) else {
+            return false;
+        };
+        let since = *actor.unanswered_since.get_or_insert(self.sent);
+        self.now.monotonic.since(since) >= SILENCE_MAX
+    }
+
+    /// Records that a status update or a removal of a finalizer was answered, if this is such an answer.
+    fn end_silence(&mut self, result: &CallResult) {
+        let is_answered = result
+            .as_ref()
+            .map_or_else(|error| error.code != 0, |_| true);
+        let is_meant = matches!(self.write.op, Op::Status { .. } | Op::RemoveFinalizer(..));
+        if is_answered
+            && is_meant
+            && let Some(actor) = self.shard.store.get_mut(self.write.actor)
+        {
+            actor.unanswered_since = None;
+        }
+    }
+
     /// Tells of a write that failed, unless it was us who gave up.
     pub(super) fn report_failure(&mut self, reason: &str, what: &str, error: &ApiError) {
         if !self.shard.outbox.is_closed() && error.kind != ErrorKind::GivenUp {
-            let message = format!("Error {what}: {error}");
+            let is_silence = error.code == 0 && !error.message.starts_with("no answer");
+            let before = if is_silence { "no answer: " } else { "" };
+            let message = format!("Error {what}: {before}{error}");
             self.report(Report::warning(reason, &message));
         }
     }

@@ -116,6 +116,26 @@ const MAY_USE: &[(&str, &str, &[&str])] = &[
             "clock", "cluster", "cron", "embedded", "failures", "model", "runtime", "wire",
         ],
     ),
+    // Tests alone.
+    (
+        "src",
+        "call_failures",
+        &[
+            "cli",
+            "cluster",
+            "controller",
+            "election",
+            "embedded",
+            "informer",
+            "machine",
+            "metrics",
+            "model",
+            "ownership",
+            "rate_limiter",
+            "shard",
+            "wire",
+        ],
+    ),
 ];
 
 /// The folders of the API server, from the bottom up, and which others they may use. As in its `mod.rs`.

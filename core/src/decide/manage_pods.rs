@@ -66,7 +66,12 @@ fn missing(basis: &Basis<'_>, counting: &Counting, creations: &Creations) -> u32
         PodReplacement::Failed => counting.tally().terminating,
         PodReplacement::TerminatingOrFailed => 0,
     };
-    wanted_active(basis, counting, active).saturating_sub(active + going)
+    // They may prove to be successes. Pods with an index hold it meanwhile, and others need not wait.
+    let undecided = match basis.spec.is_indexed() {
+        true => 0,
+        false => counting.tally().undecided,
+    };
+    wanted_active(basis, counting, active).saturating_sub(active + going + undecided)
 }
 
 #[doc(alias = "activePodsForRemoval")]

@@ -28,7 +28,7 @@ use super::{
     print as tell,
 };
 use print::Examination;
-use report::Verdict;
+pub(crate) use report::Verdict;
 
 pub(super) use args::DoctorArgs;
 use args::DoctorOutput;
@@ -70,6 +70,35 @@ async fn examine(args: DoctorArgs) -> Result<u8, Problem> {
     let is_found = |verdict| matches!(verdict, Verdict::Warning | Verdict::Failed);
     let mut verdicts = diagnoses.iter().map(|diagnosis| diagnosis.verdict());
     Ok(if verdicts.any(is_found) { FAILED } else { OK })
+}
+
+/// The checks of `lakh doctor` with these arguments that find something, with their verdicts, and its text, for tests.
+#[cfg(all(test, feature = "embedded"))]
+pub(crate) async fn examine_by(
+    client: crate::cluster::Client,
+    arguments: &[&str],
+) -> (Vec<(&'static str, Verdict)>, String) {
+    #[derive(clap::Parser)]
+    struct Flags {
+        #[command(flatten)]
+        doctor: DoctorArgs,
+    }
+    let flags = <Flags as clap::Parser>::parse_from([&["doctor"], arguments].concat());
+    let patient = flags.doctor.patient().expect("good flags");
+    let facts = look::look(&Asker::new(client), &patient).await;
+    let facts = facts.expect("the server answers");
+    let diagnoses = judge::judge(&patient, &facts);
+    let examination = Examination {
+        url: "",
+        patient: &patient,
+        facts: &facts,
+        diagnoses: &diagnoses,
+        fixed: None,
+    };
+    let text = print::text(examination, false);
+    let found = diagnoses.iter().map(|it| (it.check, it.verdict()));
+    let found = found.filter(|(_, it)| matches!(it, Verdict::Warning | Verdict::Failed));
+    (found.collect(), text)
 }
 
 fn is_colourful() -> bool {

@@ -38,7 +38,7 @@ pub(super) struct Diagnosis {
 /// A diagnosis in a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Verdict {
+pub(crate) enum Verdict {
     Ok,
     /// Nothing is wrong with what was seen, and not all was.
     Unseen,

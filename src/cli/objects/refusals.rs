@@ -78,12 +78,14 @@ pub(in crate::cli) enum Refuser {
     StoreFull,
     /// The server, or a server behind it, answers 429.
     Busy,
+    /// There is no answer, or none of an API server.
+    NoAnswer,
     Other,
 }
 
 /// Words of the server's messages. Source: the admission plugins, the authorizer and the filters of kube-apiserver 1.36,
 /// and `api/v3rpc/rpctypes/error.go` of etcd 3.6.
-const KNOWN_BY: [(&str, Refuser); 13] = [
+const KNOWN_BY: [(&str, Refuser); 14] = [
     ("exceeded quota: ", Refuser::Quota),
     ("failed quota: ", Refuser::QuotaWithoutRequests),
     ("failed calling webhook", Refuser::WebhookAway),
@@ -94,6 +96,7 @@ const KNOWN_BY: [(&str, Refuser); 13] = [
     ("error looking up service account", Refuser::ServiceAccount),
     ("no PriorityClass with name", Refuser::PriorityClass),
     ("database space exceeded", Refuser::StoreFull),
+    (": no answer", Refuser::NoAnswer),
     ("Too many requests", Refuser::Busy),
     ("too many requests", Refuser::Busy),
     ("Too Many Requests", Refuser::Busy),
@@ -121,6 +124,7 @@ impl<'a> Refusal<'a> {
         let starts: &[&str] = match self.refuser {
             Refuser::Webhook => &["denied the request: "],
             Refuser::WebhookAway => &["failed to call webhook: ", "is forbidden: "],
+            Refuser::NoAnswer => &[": no answer: "],
             _ => &["is forbidden: "],
         };
         let mut starts = starts.iter();
@@ -183,6 +187,9 @@ impl<'a> Refusal<'a> {
             Refuser::StoreFull => {
                 format!("the API server's store is full, so that {writes} fail: {words}")
             }
+            Refuser::NoAnswer => {
+                format!("the API server does not answer {writes}: {words}")
+            }
             Refuser::Busy => format!("the API server is too busy for {writes}: {words}"),
             _ => format!("the API server refuses {writes}: {words}"),
         }
@@ -207,6 +214,10 @@ impl<'a> Refusal<'a> {
             Refuser::StoreFull => {
                 "compact and defragment etcd and disarm its alarm (etcdctl alarm disarm), or raise its \
                  --quota-backend-bytes; the controller tries again by itself"
+            }
+            Refuser::NoAnswer => {
+                "look at what is between the controller and the API server (network, proxy, certificate, open files) and at \
+                 the controller's log; it tries again by itself"
             }
             Refuser::Busy => "wait: the controller tries again by itself",
             _ => "do what that message says; the controller tries again by itself",
@@ -240,6 +251,16 @@ mod tests {
                 "Error creating: Too many requests, please try again later.",
                 Refuser::Busy,
                 "Too many requests, please try again later",
+            ),
+            (
+                "Error updating the Job's status: no answer: connection reset",
+                Refuser::NoAnswer,
+                "connection reset",
+            ),
+            (
+                "Error deleting: no answer within 60 s",
+                Refuser::NoAnswer,
+                "no answer within 60 s",
             ),
             ("no", Refuser::Other, "no"),
         ] {

@@ -5,10 +5,17 @@
 //!
 //! Must not: judge, or write anything.
 
-use k8s_openapi::api::core::v1::{Event, ResourceQuota};
+use k8s_openapi::api::{
+    coordination::v1::Lease,
+    core::v1::{Event, ResourceQuota},
+};
 
 use crate::{
-    cli::ask::{Asker, Pages, Sight, Unseen},
+    cli::{
+        ask::{Asker, Pages, Sight, Unseen},
+        leader_election::SYSTEM_NAMESPACE,
+        objects::ServerLease,
+    },
     cluster::Result,
     model::{IndexSet, Job, JobKey, RestartPolicy, Time},
     wire::{ApiError, Call, Object, OddAnswer, PodDetails, paths},
@@ -40,6 +47,8 @@ pub(in crate::cli) struct JobSight {
     pub(in crate::cli) pod_events: Sight<Event>,
     /// The quotas of its namespace.
     pub(in crate::cli) quotas: Sight<ResourceQuota>,
+    /// The Lease that shows that the API server cannot write, if it does and may be seen.
+    pub(in crate::cli) stuck_server: Option<ServerLease>,
 }
 
 impl JobSight {
@@ -53,6 +62,7 @@ impl JobSight {
             events: Sight::default(),
             pod_events: Sight::default(),
             quotas: Sight::default(),
+            stuck_server: None,
         }
     }
 
@@ -79,11 +89,13 @@ pub(in crate::cli) async fn look(asker: &Asker, key: &JobKey, depth: Depth) -> R
     let uid = sight.job.job.uid.to_string();
     let quotas = paths::collection("/api/v1", Some(&key.namespace), "resourcequotas");
     let namespace = &key.namespace;
-    let (events, quotas, ()) = tokio::join!(
+    let (events, quotas, stuck_server, ()) = tokio::join!(
         events(asker, namespace, &uid),
         asker.list_whole(quotas),
+        stuck_server(asker, sight.now),
         look_at_pods(asker, &mut sight, depth),
     );
+    sight.stuck_server = stuck_server;
     sight.events.take("Events of the Job", events);
     let what = format!("ResourceQuotas of namespace {namespace}");
     sight.quotas.take(&what, quotas);
@@ -111,6 +123,17 @@ async fn events(asker: &Asker, namespace: &str, uid: &str) -> Result<Vec<Event>>
     let events = paths::events(namespace);
     let path = format!("{events}?fieldSelector=involvedObject.uid%3D{uid}");
     asker.list_whole(path).await
+}
+
+/// Finds the Lease of an API server that has stopped to renew it. Without the right to list Leases there is none.
+async fn stuck_server(asker: &Asker, now: Time) -> Option<ServerLease> {
+    let leases = "/apis/coordination.k8s.io/v1";
+    let path = paths::collection(leases, Some(SYSTEM_NAMESPACE), "leases");
+    let leases: Vec<Lease> = asker.list_whole(path).await.ok()?;
+    let leases = leases.iter();
+    let of_servers = leases.filter_map(|lease| ServerLease::read(lease, now));
+    let (newest, is_stuck) = ServerLease::newest(of_servers)?;
+    is_stuck.then_some(newest)
 }
 
 /// Pods by their phase: nothing is asked for that the Job's status says as well.

@@ -1,11 +1,16 @@
 //! Sights of Jobs that tests make up.
 
+use std::time::Duration;
+
 use k8s_openapi::api::core::v1::{Event, ResourceQuota};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
 use crate::{
-    cli::ask::{Sight, Unseen},
+    cli::{
+        ask::{Sight, Unseen},
+        objects::ServerLease,
+    },
     model::{Time, Uid, stable_hash},
     wire::{Object, PodDetails},
 };
@@ -28,6 +33,8 @@ pub(in crate::cli) struct SeenJob {
     events: Vec<Value>,
     pod_events: Vec<Value>,
     quotas: Vec<Value>,
+    /// For how many seconds the API server has not renewed its Lease.
+    server_silent_for: Option<u64>,
     /// What could not be seen: `pods`, `events` or `quotas`.
     unseen: Vec<String>,
 }
@@ -108,6 +115,10 @@ impl SeenJob {
             found: typed::<ResourceQuota>(&self.quotas),
             unseen: unseen("quotas").into_iter().collect(),
         };
+        sight.stuck_server = self.server_silent_for.map(|seconds| ServerLease {
+            key: "kube-system/apiserver-abc".to_owned(),
+            age: Duration::from_secs(seconds),
+        });
         sight
     }
 }

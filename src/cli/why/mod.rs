@@ -14,12 +14,18 @@ mod tests;
 use clap::{Args, ValueEnum};
 
 use super::{
-    OK, Problem, UNUSABLE, complain,
+    OK, Problem, UNUSABLE,
+    ask::Asker,
+    complain,
     finish::Requests,
     one_job::{Depth, JobArgs, JobSight, look, no_job},
     output::{json, yaml},
     print as tell,
 };
+#[cfg(all(test, feature = "embedded"))]
+use crate::cluster::Client;
+use crate::model::JobKey;
+use reason::Reason;
 
 /// The Job is looked at with your rights; nothing is written.
 #[derive(Args, Debug)]
@@ -56,9 +62,8 @@ pub(super) async fn run(args: WhyArgs, mut requests: Requests) -> Result<u8, Pro
 
 async fn explain(args: WhyArgs) -> Result<u8, Problem> {
     let (asker, key) = args.job.asker().await?;
-    let sight = look(&asker, &key, Depth::Reasons).await;
-    let sight = sight.map_err(|error| no_job(&asker, &key, &error))?;
-    let (reasons, unseen) = (judge::judge(&sight), sight.unseen());
+    let (sight, reasons) = examine(&asker, &key).await?;
+    let unseen = sight.unseen();
     let object = print::object(&sight, &reasons, &unseen);
     tell(&match args.output {
         WhyOutput::Text => print::text(&sight, &reasons, &unseen),
@@ -66,6 +71,22 @@ async fn explain(args: WhyArgs) -> Result<u8, Problem> {
         WhyOutput::Yaml => yaml(&object),
     })?;
     Ok(OK)
+}
+
+/// Looks at a Job and judges it.
+async fn examine(asker: &Asker, key: &JobKey) -> Result<(JobSight, Vec<Reason>), Problem> {
+    let sight = look(asker, key, Depth::Reasons).await;
+    let sight = sight.map_err(|error| no_job(asker, key, &error))?;
+    let reasons = judge::judge(&sight);
+    Ok((sight, reasons))
+}
+
+/// The cause and the text of `lakh why`, for tests; none for a Job that cannot be seen.
+#[cfg(all(test, feature = "embedded"))]
+pub(crate) async fn explain_by(client: Client, key: &JobKey) -> Option<(&'static str, String)> {
+    let (sight, reasons) = examine(&Asker::new(client), key).await.ok()?;
+    let cause = reasons.first()?.cause;
+    Some((cause, print::text(&sight, &reasons, &sight.unseen())))
 }
 
 /// Why a Job that was looked at does not go on, in sentences; none if nothing holds it.

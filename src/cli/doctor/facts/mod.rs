@@ -18,7 +18,7 @@ use k8s_openapi::{
     jiff::Timestamp,
 };
 
-use crate::{cli::leader_election::SYSTEM_NAMESPACE, wire::roster_of};
+use crate::{cli::objects::ServerLease, wire::roster_of};
 
 pub(super) use crate::cli::ask::{ClockFacts, Sight, Unseen};
 
@@ -31,9 +31,6 @@ pub(super) const ANOTHER_CONTROLLER: &str = "AnotherController";
 
 /// The process with the built-in controllers: so their Lease is called, and so the server names it as a writer.
 pub(super) const BUILT_IN: &str = "kube-controller-manager";
-
-/// The names of the Leases of API servers begin so. Source: `pkg/controlplane/apiserver/server.go` of Kubernetes.
-const SERVER_PREFIX: &str = "apiserver-";
 
 /// All that was seen.
 #[derive(Debug, Default)]
@@ -141,7 +138,7 @@ impl LeaseFacts {
 
     /// Whether an API server renews it to say that it is there, every ten seconds.
     pub(super) fn is_of_server(&self) -> bool {
-        self.namespace == SYSTEM_NAMESPACE && self.name.starts_with(SERVER_PREFIX)
+        ServerLease::is_of_server(&self.namespace, &self.name)
     }
 
     /// Namespace and name.

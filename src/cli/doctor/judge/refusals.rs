@@ -65,6 +65,11 @@ fn words(refuser: Refuser) -> (&'static str, &'static str) {
             "an API server that is too busy",
             "wait: the controller tries again by itself; see the check of api-priority",
         ),
+        Refuser::NoAnswer => (
+            "an API server that does not answer",
+            "look at what is between the controller and the API server (network, proxy, certificate, open files) and at the \
+             controller's log",
+        ),
         Refuser::Other => (
             "the API server",
             "do what its message says (kubectl describe job)",

@@ -10,6 +10,7 @@ mod pending;
 mod pods;
 mod refused;
 mod running;
+mod store;
 mod suspension;
 mod waits;
 mod writes;
@@ -40,6 +41,10 @@ const OF_STANDSTILLS: [fn(&JobSight) -> Option<Reason>; 10] = [
 pub(super) fn judge(sight: &JobSight) -> Vec<Reason> {
     if let Some(end) = OF_ENDS.iter().find_map(|judge| judge(sight)) {
         return vec![end];
+    }
+    // Whatever else holds the Job follows from it, or cannot be changed before.
+    if let Some(stuck) = store::judge(sight) {
+        return vec![stuck];
     }
     let mut reasons: Vec<Reason> = OF_STANDSTILLS
         .iter()

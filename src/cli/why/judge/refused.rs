@@ -165,6 +165,11 @@ fn refused(sight: &JobSight, refusal: &Refusal<'_>, pods: &str) -> Reason {
             ),
             "Create it, or make the Job again with another one.",
         ),
+        Refuser::NoAnswer => Reason::new(
+            of_server(refusal.refuser),
+            whole(&refusal.sentence(&format!("creations of {pods}"))),
+            whole(refusal.remedy()),
+        ),
         Refuser::StoreFull | Refuser::Busy => Reason::new(
             of_server(refusal.refuser),
             whole(&refusal.sentence(pods)),
@@ -178,10 +183,11 @@ fn refused(sight: &JobSight, refusal: &Refusal<'_>, pods: &str) -> Reason {
     }
 }
 
-/// The cause where it is the server that can take no write at all.
+/// The cause where it is the server that takes no write, or none is answered.
 pub(super) fn of_server(refuser: Refuser) -> &'static str {
     match refuser {
         Refuser::StoreFull => "store-full",
+        Refuser::NoAnswer => "no-answer",
         _ => "busy",
     }
 }

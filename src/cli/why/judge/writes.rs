@@ -36,7 +36,7 @@ pub(super) fn half(sight: &JobSight) -> Option<Reason> {
     let (write, last) = open.max_by_key(|(_, event)| event_time(event))?;
     let refusal = Refusal::of(last.message.as_deref().unwrap_or_default());
     let cause = match (refusal.refuser, write) {
-        (Refuser::StoreFull | Refuser::Busy, _) => of_server(refusal.refuser),
+        (Refuser::StoreFull | Refuser::Busy | Refuser::NoAnswer, _) => of_server(refusal.refuser),
         (_, RefusedWrite::StatusUpdate) => "status-refused",
         (_, RefusedWrite::FinalizerRemoval) => "finalizer-refused",
         (_, RefusedWrite::PodDeletion | RefusedWrite::PodCreation) => "deletion-refused",
