@@ -32,7 +32,7 @@ impl Exposition {
         best.1
     }
 
-    /// The media type for the `Content-Type` header.
+    /// Returns the media type for the `Content-Type` header.
     pub(crate) fn content_type(self) -> &'static str {
         match self {
             Self::Text => "text/plain; version=0.0.4; charset=utf-8",
