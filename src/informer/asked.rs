@@ -28,9 +28,9 @@ pub(super) struct AskedJobs {
 
 #[derive(Debug)]
 struct AskedJob {
-    /// Version of the list that showed it last; for a watch event, that of the list before the watch.
+    /// Namespace of the list that shows the Job; none for all namespaces.
     namespace: Option<Arc<str>>,
-    /// Version of the list that showed the Job last, or that was the last one when a watch did.
+    /// Version of the list that showed it last; for a watch event, that of the list before the watch.
     listed: u64,
     /// Succeeded Pods are read, too.
     wants_all: bool,

@@ -1,4 +1,4 @@
-//! Informers: list and watch each kind, and pass every object to the shards.
+//! Lists and watches each kind, and passes every object to the shards.
 //!
 //! One [`Reflector`](reflector) lists and watches each kind in each namespace. [`Informers`] holds all of them, orders
 //! their lists, and detects a restored API server. Objects are decoded once, straight into records ([`News`]), and

@@ -12,8 +12,8 @@ use crate::wire::{ApiError, ErrorKind};
 /// A list that took this long, a third of a call's timeout, may have failed because its page is too long.
 const SLOW: Duration = Duration::from_secs(20);
 
-/// Pages shrink by this factor when they are too long. [`PageBounds::longest`] is as many times [`PageBounds::wanted`], so
-/// a page that was just too long has the wanted size after one step.
+/// Pages shrink by this factor when they are too long. [`PageBounds::longest`] is as many times [`PageBounds::wanted`],
+/// so a page that was just too long has the wanted size after one step.
 const SHRINK: u32 = 8;
 
 /// Pages grow by this factor at most: objects that follow may be larger than those that came.

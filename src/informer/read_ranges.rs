@@ -1,5 +1,5 @@
-//! Restricts lists and watches of a replica that shares the work to its ranges of namespaces, to read as few of the
-//! other replicas' objects as possible.
+//! Restricts lists and watches of a replica that shares the work to its ranges of namespaces. The replica then reads as
+//! few of the other replicas' objects as possible.
 //!
 //! A server that can select by ranges sends only these. Objects of other ranges that arrive anyway are skipped.
 //!
