@@ -1,4 +1,4 @@
-//! The binary: hands over to the command line.
+//! Starts the command line.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! The client-wide rate limiter: a token bucket of calls a second that all shards and informers share.
+//! Limits the calls of the whole process: a token bucket of calls per second that all shards and informers share.
 //!
 //! Must not: wait, or read a clock.
 

@@ -42,8 +42,8 @@ pub struct Watch {
     pub pieces: BoxStream<'static, Result<Bytes>>,
 }
 
-/// Called after each request with its method, the status code of the answer (`None` without one), and the time until the
-/// answer was complete, for a watch until it was open.
+/// Called after each request with its method, the status code of the answer (`None` without one), and a duration. The
+/// duration ends when the answer is complete, or when the watch is open.
 pub type OnRequest = dyn Fn(&Method, Option<u16>, Duration) + Send + Sync;
 
 /// A connection to an API server; clones share it.

@@ -1,4 +1,4 @@
-//! The client of an API server: kubeconfig and TLS by kube, credentials, and HTTP by hyper on pooled connections.
+//! Calls an API server: kubeconfig and TLS by kube, credentials, and HTTP by hyper on pooled connections.
 //!
 //! Must not: know Jobs, repeat a call that may have taken effect, or keep an answer. [`ApiError`] carries the meaning
 //! of an answer; the caller decides whether to retry.

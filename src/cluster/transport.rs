@@ -1,4 +1,4 @@
-//! HTTP to an API server: connections by hyper, TLS by kube.
+//! Sends HTTP requests to an API server: connections by hyper, TLS by kube.
 //!
 //! kube's own client wraps each call in a queue with a task of its own, a log span and a pool for many servers. A big
 //! Job is many small calls to one server, so this does only the necessary part. `docs/wire.md` gives the reasons for

@@ -1,4 +1,5 @@
-//! Gauges of single Jobs that ask for them by annotation. Each Job adds several series, so their number is limited.
+//! Exports gauges of single Jobs that ask for them by annotation. Each Job adds several series, so their number is
+//! limited.
 //!
 //! Must not: decide whether a Job asks.
 

@@ -1,5 +1,5 @@
-//! Chooses and writes the text format of `/metrics`: OpenMetrics for a scraper that asks for it, else Prometheus' older text
-//! format, as kube-controller-manager does.
+//! Chooses and writes the text format of `/metrics`: OpenMetrics for a scraper that asks for it, else Prometheus' older
+//! text format, as kube-controller-manager does.
 
 use std::fmt::Write as _;
 
@@ -49,8 +49,8 @@ impl Exposition {
     }
 }
 
-/// The two formats differ in the names and kinds of families, and in the last line. `# HELP` comes before `# TYPE`, so it is held
-/// back until the kind is known.
+/// Converts OpenMetrics to the older format. They differ in the names and kinds of families, and in the last line.
+/// `# HELP` comes before `# TYPE`, so it is held back until the kind is known.
 fn to_text(open_metrics: &str) -> String {
     let mut text = String::with_capacity(open_metrics.len());
     let mut help = None;

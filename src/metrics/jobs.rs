@@ -1,5 +1,5 @@
-//! The metrics of Kubernetes' Job controller, with its names, labels and buckets, so that its dashboards and alerts
-//! keep working. docs/metrics.md says what each counts here.
+//! Exports the metrics of Kubernetes' Job controller, with its names, labels and buckets, so that its dashboards and
+//! alerts keep working. docs/metrics.md defines what each counts here.
 //!
 //! Must not: decide when to count.
 

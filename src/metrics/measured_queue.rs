@@ -1,4 +1,4 @@
-//! A work queue with metrics: number of waiting keys, their waiting time, and the duration of turns.
+//! Measures a work queue: number of waiting keys, their waiting time, and the duration of turns.
 //!
 //! Must not: wait, or know the meaning of keys.
 

@@ -1,4 +1,4 @@
-//! The metrics of work queues, with client-go's names and buckets.
+//! Exports the metrics of work queues, with client-go's names and buckets.
 
 use std::{
     sync::{Arc, atomic::AtomicU64},

@@ -22,8 +22,8 @@ use super::tasks::Pulses;
 /// read again after a minute, too.
 const UNAUTHORIZED_FOR: Duration = Duration::from_secs(60);
 
-/// The controller is no longer ready once all attempts to list or watch a kind, or to write the Lease, have failed for
-/// this long, or no call was answered for this long. A restarted API server is back sooner.
+/// The controller is no longer ready if, for this long, no call was answered, or all attempts failed at one of these:
+/// to list or watch a kind, or to write the Lease. A restarted API server is back sooner.
 const LOST_FOR: Duration = Duration::from_secs(30);
 
 /// Sources of the checks behind `/livez` and `/readyz`, and of `/metrics`.

@@ -1,4 +1,4 @@
-//! Write deadline of the controller's loops, derived from the Lease.
+//! Enforces the write deadline of the controller's loops, derived from the Lease.
 //!
 //! The loop with the candidate sets it. Each write in flight checks it before it proceeds, and is cancelled once it has
 //! passed; its connection closes. So a paused process never writes after another replica may have taken over.

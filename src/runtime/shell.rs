@@ -1,9 +1,8 @@
-//! The loop around a machine: it waits for the next input, passes it to the machine, and carries out the machine's
-//! requests.
+//! Runs the loop around a machine: waits for the next input, passes it to the machine, and carries out its requests.
 //!
 //! All inputs that have arrived are handled before the machine is polled for requests, so that one turn handles several
-//! answers. Calls whose answers may be batched use sockets that wake the loop less often ([`CoalescedIo`]). All other
-//! inputs wake it as they arrive: other answers, messages, timers, the stop signal.
+//! answers. Calls with answers that may be batched use sockets that wake the loop less often ([`CoalescedIo`]). All
+//! other inputs wake it as they arrive: other answers, messages, timers, the stop signal.
 //!
 //! Must not: decide anything, or know the purpose of calls.
 
