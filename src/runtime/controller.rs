@@ -68,7 +68,7 @@ pub struct Options {
     pub namespaces: Vec<String>,
     /// Leader election by a Lease; none if there is just this controller.
     pub election: Option<LeaderElection>,
-    /// Address for probes, metrics and `/debug/jobs`; none to serve none of them.
+    /// Address for probes, metrics, `/debug/jobs` and the local page, if they are served.
     pub listen: Option<SocketAddr>,
     /// Serves `/debug/jobs` to any client, not only to those on this machine.
     pub expose_debug: bool,

@@ -35,7 +35,8 @@ const LATER_PAGE_SIZE: usize = 2_000;
 /// Maximum number of attempts at a call while the server is too busy.
 const TRIES: u32 = 5;
 
-/// Maximum number of times that a list is started over after its continue token expired.
+/// Maximum number of times that a list is read from its beginning while continue tokens expire; also the limit on
+/// continuations at a newer version.
 const BEGINNINGS: u32 = 3;
 
 /// Pause before the next attempt if the server is too busy and sends no `Retry-After`.

@@ -1,4 +1,4 @@
-//! Reads a Job and its surroundings from the API server with the user's rights, in as few requests as possible.
+//! Reads a Job and its surroundings from the API server with the user's rights, and no more than is needed.
 //!
 //! Succeeded and running Pods are not read where they show nothing: in a Job of 100,000 Pods they are nearly all. Reads
 //! that are forbidden are recorded as errors; only the Job itself must be readable.
@@ -28,7 +28,7 @@ pub(in crate::cli) enum Depth {
 /// The objects that were read.
 #[derive(Debug)]
 pub(in crate::cli) struct JobSight {
-    /// Time of the server's clock, if its answer had one.
+    /// Time by the server's clock; by ours if its answer has none.
     pub(in crate::cli) now: Time,
     pub(in crate::cli) job: JobDetails,
     pub(in crate::cli) pods: PodCensus,
