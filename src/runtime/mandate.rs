@@ -1,10 +1,9 @@
-//! Until when the controller's loops may write, where that hangs on a Lease.
+//! Enforces the write deadline of the controller's loops, derived from the Lease.
 //!
-//! The loop that has the candidate says so; each write under way looks before it goes on, and is given up when the time
-//! is over. So nothing is sent once the Lease may be another's, also by a process that stood still meanwhile, and the
-//! connections of what was sent close.
+//! The loop with the candidate sets it. Each write in flight checks it before it proceeds, and is cancelled once it has
+//! passed; its connection closes. So a paused process never writes after another replica may have taken over.
 //!
-//! Must not: know what an election is.
+//! Must not: know elections.
 
 use std::{
     future::{Future, poll_fn},
@@ -21,13 +20,13 @@ use tokio::sync::Notify;
 
 use crate::{clock::Clock, machine::CallResult, model::Monotonic, wire::ApiError};
 
-/// See the module's text.
+/// The write deadline of one shard; clones share it. Without an election it is never reached.
 #[derive(Clone, Debug)]
 pub(super) struct Mandate(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    /// In milliseconds of the monotonic clock; without an election for ever.
+    /// In milliseconds of the monotonic clock; the maximum without an election.
     until: AtomicU64,
     is_over: Notify,
 }
@@ -42,7 +41,7 @@ impl Default for Mandate {
 }
 
 impl Mandate {
-    /// It ends then.
+    /// Sets the deadline.
     pub(super) fn set(&self, until: Monotonic) {
         let millis = u64::try_from(until.since_start().as_millis()).unwrap_or(u64::MAX);
         let before = self.0.until.swap(millis, Ordering::AcqRel);
@@ -55,7 +54,7 @@ impl Mandate {
         Monotonic::from_millis(self.0.until.load(Ordering::Acquire))
     }
 
-    /// A write that goes on as long as it may.
+    /// Runs a write until it completes or the deadline passes.
     pub(super) async fn bound(
         self,
         clock: Clock,
@@ -73,7 +72,7 @@ impl Mandate {
                 return Poll::Ready(Err(error));
             }
             if !is_over.is_terminated() {
-                // Who is woken by it looks at the time again.
+                // After a wakeup, the next poll reads the time again.
                 let _ = is_over.as_mut().poll(context);
             }
             write.as_mut().poll(context)

@@ -1,4 +1,4 @@
-//! Sights of Jobs that tests make up.
+//! Builds Jobs and their surroundings from YAML, for tests.
 
 use std::time::Duration;
 
@@ -17,29 +17,29 @@ use crate::{
 
 use super::{JobDetails, JobSight};
 
-/// When all is looked at.
+/// Time of the look.
 pub(in crate::cli) const NOW: &str = "2026-11-26T03:00:00Z";
 
-/// When a Job was made that does not say.
+/// Default creation time of a Job.
 const MADE: &str = "2026-11-26T02:50:00Z";
 
-/// What was seen, as the API has it; of names and UIDs only what matters is written.
+/// Objects in API form; the parts of names and UIDs that do not matter are left out.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub(in crate::cli) struct SeenJob {
     job: Value,
-    /// Each may have a `count`: so many are alike.
+    /// Each may have a `count`, to stand for that many equal Pods.
     pods: Vec<Value>,
     events: Vec<Value>,
     pod_events: Vec<Value>,
     quotas: Vec<Value>,
     /// For how many seconds the API server has not renewed its Lease.
     server_silent_for: Option<u64>,
-    /// What could not be seen: `pods`, `events` or `quotas`.
+    /// Reads that failed: `pods`, `events` or `quotas`.
     unseen: Vec<String>,
 }
 
-/// A UID, by a name.
+/// Returns a UID derived from a name.
 fn uid(name: &str) -> String {
     Uid::from_u128(u128::from(stable_hash(name.bytes()))).to_string()
 }
@@ -57,7 +57,7 @@ fn typed<T: DeserializeOwned>(objects: &[Value]) -> Vec<T> {
 }
 
 impl SeenJob {
-    /// Reads a case.
+    /// Parses a case.
     pub(in crate::cli) fn read(yaml: &str) -> JobSight {
         let seen: Self =
             serde_saphyr::from_str(yaml).unwrap_or_else(|error| panic!("{error}: {yaml}"));
