@@ -2,7 +2,7 @@
 //! in one way, for a minute and a half. The row's columns are the log, probes, metrics, Events, `lakh why` and `lakh doctor` at the
 //! end of that time; afterwards everything is done, once.
 //!
-//! `LAKH_WRITE=1` writes the page's tables anew.
+//! `UPDATE_GOLDEN=1` writes the page's tables anew.
 
 mod calls;
 mod client_errors;
@@ -168,7 +168,7 @@ fn every_kind_of_call_fails_in_every_way_as_the_page_says() {
     let page = fs::read_to_string(PAGE).expect("the page is there");
     let (text, shown) = page.split_once(MARK).expect("the page has tables");
     let (tables, wrong) = tables();
-    if std::env::var_os("LAKH_WRITE").is_some() {
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
         fs::write(PAGE, format!("{text}{MARK}{tables}")).expect("it can be written");
     } else {
         for (shown, played) in shown.lines().zip(tables.lines()) {
