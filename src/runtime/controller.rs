@@ -25,12 +25,12 @@ use super::{
     discover_gangs::{GangError, discover},
     health::Health,
     heartbeat,
-    mandate::Mandate,
     probes::Probes,
     shell::{Shell, Tools},
     tasks::{TaskEnded, Tasks},
     threads::{Channels, Inbox, on_thread},
     ui::{UiError, UiOptions, UiThread},
+    write_deadline::WriteDeadline,
 };
 
 /// Timeout for loops to stop: writes in flight and Events need less.
@@ -215,7 +215,7 @@ impl Controller {
             missing,
             channels: Channels::default(),
             io: CoalescedIo::start().map_err(StartError::Thread)?,
-            mandates: vec![Mandate::default()],
+            write_deadlines: vec![WriteDeadline::default()],
             inquiries: desk.open(),
         };
         let parts = Parts {
@@ -360,7 +360,7 @@ impl Parts {
         // There is no other loop.
         let (_, inbox, _) = Channels::new(0);
         let tools = Tools {
-            mandates: (0..shards).map(|_| Mandate::default()).collect(),
+            write_deadlines: (0..shards).map(|_| WriteDeadline::default()).collect(),
             ..tools
         };
         loops.spawn("controller", Shell::new(replica, tools, inbox).run());
@@ -391,7 +391,7 @@ impl Parts {
                 missing: tools.missing.clone(),
                 channels: channels.clone(),
                 io,
-                mandates: tools.mandates.clone(),
+                write_deadlines: tools.write_deadlines.clone(),
                 inquiries: desk.open(),
             };
             let name = format!("shard {number}");

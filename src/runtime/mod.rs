@@ -14,7 +14,6 @@ mod desk;
 mod discover_gangs;
 mod health;
 mod heartbeat;
-mod mandate;
 #[cfg(test)]
 pub(crate) mod poison;
 mod probes;
@@ -24,6 +23,7 @@ mod shell;
 mod tasks;
 mod threads;
 mod ui;
+mod write_deadline;
 
 pub use certificate::{CertificateError, CertificateFiles};
 pub use controller::{Controller, Options, StartError};

@@ -30,8 +30,8 @@ use crate::{
 
 use super::{
     desk::{Inquiries, Inquiry},
-    mandate::Mandate,
     threads::{Channels, Inbox},
+    write_deadline::WriteDeadline,
 };
 
 /// Timeout for writes in flight when the controller stops.
@@ -86,7 +86,7 @@ pub(super) struct Tools {
     pub(super) channels: Channels,
     pub(super) io: CoalescedIo,
     /// Write deadline of each shard.
-    pub(super) mandates: Vec<Mandate>,
+    pub(super) write_deadlines: Vec<WriteDeadline>,
     /// Questions about Jobs.
     pub(super) inquiries: Inquiries,
 }
@@ -176,10 +176,11 @@ impl<M: Part> Shell<M> {
                 self.handles.insert(id, handle);
                 self.waited.streams.push(stream.boxed());
             } else if call.method != Method::GET && !is_candidates(id) {
-                let mandate = self.tools.mandates[self.machine.shard_of_call(id)].clone();
+                let write_deadline =
+                    self.tools.write_deadlines[self.machine.shard_of_call(id)].clone();
                 let clock = self.tools.clock.clone();
                 let answer = async move {
-                    let sent = mandate.bound(clock, client.send(&call));
+                    let sent = write_deadline.bound(clock, client.send(&call));
                     Input::Answer(id, sent.await)
                 };
                 self.waited.answers.push(answer.boxed());
@@ -260,9 +261,9 @@ impl<M: Part> Shell<M> {
 
     /// Sets the write deadlines of shards, if this machine knows them.
     fn tell_mandates(&self) {
-        for (shard, mandate) in self.tools.mandates.iter().enumerate() {
+        for (shard, write_deadline) in self.tools.write_deadlines.iter().enumerate() {
             if let Some(until) = self.machine.leads_until(shard) {
-                mandate.set(until);
+                write_deadline.set(until);
             }
         }
     }

@@ -29,7 +29,7 @@ const IDLE: &[&str] = &[
     "limits: ",
     "key: ",
     "spec: ",
-    "errands: ",
+    "write_latency: ",
     "text: ",
     "written_at: ",
     "closed_until: ",

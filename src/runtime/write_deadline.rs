@@ -22,7 +22,7 @@ use crate::{clock::Clock, machine::CallResult, model::Monotonic, wire::ApiError}
 
 /// The write deadline of one shard; clones share it. Without an election it is never reached.
 #[derive(Clone, Debug)]
-pub(super) struct Mandate(Arc<Inner>);
+pub(super) struct WriteDeadline(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
@@ -31,7 +31,7 @@ struct Inner {
     is_over: Notify,
 }
 
-impl Default for Mandate {
+impl Default for WriteDeadline {
     fn default() -> Self {
         Self(Arc::new(Inner {
             until: AtomicU64::new(u64::MAX),
@@ -40,7 +40,7 @@ impl Default for Mandate {
     }
 }
 
-impl Mandate {
+impl WriteDeadline {
     /// Sets the deadline.
     pub(super) fn set(&self, until: Monotonic) {
         let millis = u64::try_from(until.since_start().as_millis()).unwrap_or(u64::MAX);
@@ -92,28 +92,40 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_under_way_is_given_up_when_the_lead_is_lost() {
-        let (mandate, clock) = (Mandate::default(), Clock::default());
+        let (write_deadline, clock) = (WriteDeadline::default(), Clock::default());
         let never = || std::future::pending::<CallResult>();
         let until = |secs| clock.now().monotonic + Duration::from_secs(secs);
-        mandate.set(until(60));
-        let mut write = pin!(mandate.clone().bound(clock.clone(), never()));
+        write_deadline.set(until(60));
+        let mut write = pin!(write_deadline.clone().bound(clock.clone(), never()));
         assert!(write.as_mut().now_or_never().is_none());
-        mandate.set(until(90));
+        write_deadline.set(until(90));
         assert!(write.as_mut().now_or_never().is_none());
-        let lost = async { mandate.set(Monotonic::default()) };
+        let lost = async { write_deadline.set(Monotonic::default()) };
         let (answer, ()) = futures::join!(write, lost);
         assert!(answer.is_err_and(|error| error.message.contains("given up")));
     }
 
     #[tokio::test]
     async fn nothing_is_sent_after_the_end() {
-        let (mandate, clock) = (Mandate::default(), Clock::default());
+        let (write_deadline, clock) = (WriteDeadline::default(), Clock::default());
         let sent = || async { Ok(Bytes::new()) };
-        assert!(mandate.clone().bound(clock.clone(), sent()).await.is_ok());
-        mandate.set(clock.now().monotonic);
+        assert!(
+            write_deadline
+                .clone()
+                .bound(clock.clone(), sent())
+                .await
+                .is_ok()
+        );
+        write_deadline.set(clock.now().monotonic);
         let refused = async { unreachable!("it is polled") };
-        assert!(mandate.clone().bound(clock.clone(), refused).await.is_err());
-        mandate.set(clock.now().monotonic + Duration::from_secs(60));
-        assert!(mandate.bound(clock, sent()).await.is_ok());
+        assert!(
+            write_deadline
+                .clone()
+                .bound(clock.clone(), refused)
+                .await
+                .is_err()
+        );
+        write_deadline.set(clock.now().monotonic + Duration::from_secs(60));
+        assert!(write_deadline.bound(clock, sent()).await.is_ok());
     }
 }
