@@ -24,6 +24,8 @@ pub struct Overview {
     pub creating: u32,
     /// Pods that are wanted and were not asked for yet.
     pub missing: u32,
+    /// The last creation of a Pod was refused, or failed.
+    pub are_creations_refused: bool,
     /// How the Job ends, once that is known, and whether a status has said so.
     pub verdict: Option<(Verdict, bool)>,
     /// A status write is under way.
@@ -50,6 +52,7 @@ impl Overview {
             failed: counting.failed(&basis),
             creating: creations.len(),
             missing: creations.missing(),
+            are_creations_refused: creations.are_refused(),
             verdict: ending
                 .verdict()
                 .map(|verdict| (verdict.clone(), is_announced)),
