@@ -2,7 +2,10 @@
 //!
 //! Must not: send requests, or predict whether an index is retried.
 
-use std::{collections::BTreeMap, fmt};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
 
 use compact_str::CompactString;
 
@@ -69,6 +72,8 @@ pub(crate) struct FailureGroup<'a> {
     pub(crate) pods: u32,
     /// The indexes of these Pods; empty if the Pods have none.
     pub(crate) indexes: IndexSet,
+    /// The nodes that these Pods were on.
+    pub(crate) nodes: BTreeSet<&'a str>,
     pub(crate) last: &'a FailedPod,
 }
 
@@ -142,11 +147,15 @@ impl FailedPods {
                 cause: self.cause_of(pod),
                 pods: 0,
                 indexes: IndexSet::default(),
+                nodes: BTreeSet::new(),
                 last: pod,
             });
             group.pods += 1;
             if let Some(index) = pod.index {
                 group.indexes.insert(index);
+            }
+            if !pod.node.is_empty() {
+                group.nodes.insert(&pod.node);
             }
             if pod.at > group.last.at {
                 group.last = pod;

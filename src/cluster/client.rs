@@ -53,6 +53,7 @@ pub struct Client {
     on_request: Option<Arc<OnRequest>>,
     server_status: Arc<ServerStatus>,
     default_namespace: Arc<str>,
+    cluster_name: Option<Arc<str>>,
 }
 
 impl std::fmt::Debug for Client {
@@ -68,7 +69,15 @@ impl Client {
             on_request: None,
             default_namespace: default_namespace.into(),
             server_status: Arc::new(ServerStatus::new(url)),
+            cluster_name: None,
         }
+    }
+
+    /// The same client, which knows the cluster by this name.
+    #[must_use]
+    pub(super) fn with_cluster_name(mut self, name: Option<String>) -> Self {
+        self.cluster_name = name.map(Into::into);
+        self
     }
 
     /// Returns a client of the same server with connections of its own, on these sockets if some are given.
@@ -79,6 +88,7 @@ impl Client {
             on_request: self.on_request.clone(),
             server_status: Arc::clone(&self.server_status),
             default_namespace: Arc::clone(&self.default_namespace),
+            cluster_name: self.cluster_name.clone(),
         }
     }
 
@@ -97,6 +107,11 @@ impl Client {
     /// Returns the default namespace: that of the kubeconfig's context.
     pub fn default_namespace(&self) -> &str {
         &self.default_namespace
+    }
+
+    /// The cluster's name in the kubeconfig, if the client was made from one.
+    pub fn cluster_name(&self) -> Option<&str> {
+        self.cluster_name.as_deref()
     }
 
     /// Returns the time since the server answered a call or sent a piece of a watch; since the start, if it never did.

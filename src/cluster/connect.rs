@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use http::header::{self, HeaderName, HeaderValue};
-use kube::config::{Config, KubeConfigOptions, Kubeconfig, KubeconfigError};
+use kube::config::{Config, KubeConfigOptions, Kubeconfig, KubeconfigError, NamedCluster};
 
 use super::{
     Client,
@@ -85,8 +85,15 @@ pub async fn configure(
             (config.map_err(failed)?, Some(file))
         }
     };
-    let authority = file.and_then(|file| authority_of(&file, context));
-    client_of(config, authority)
+    let named = file.as_ref().and_then(|file| cluster_of(file, context));
+    let authority = named.and_then(authority_of);
+    // A service account's configuration comes from no file, and its cluster has no name.
+    let is_of_file = |named: &&NamedCluster| {
+        let url = named.cluster.as_ref().and_then(|it| it.server.as_deref());
+        url.and_then(|url| url.parse::<http::Uri>().ok()).as_ref() == Some(&config.cluster_url)
+    };
+    let name = named.filter(is_of_file).map(|it| it.name.clone());
+    Ok(client_of(config, authority)?.with_cluster_name(name))
 }
 
 /// Returns the places that were searched for a kubeconfig, with the error found there.
@@ -145,12 +152,16 @@ fn in_a_line(error: &KubeconfigError) -> String {
     }
 }
 
-/// Returns the file with the trusted certificates, if a context's cluster names one.
-fn authority_of(file: &Kubeconfig, context: Option<&str>) -> Option<PathBuf> {
+/// The cluster of a context; without one, of the current context.
+fn cluster_of<'a>(file: &'a Kubeconfig, context: Option<&str>) -> Option<&'a NamedCluster> {
     let name = context.or(file.current_context.as_deref())?;
     let context = file.contexts.iter().find(|it| it.name == name)?;
     let name = &context.context.as_ref()?.cluster;
-    let cluster = file.clusters.iter().find(|it| it.name == *name)?;
+    file.clusters.iter().find(|it| it.name == *name)
+}
+
+/// The file with the certificates to believe, if a cluster names one.
+fn authority_of(cluster: &NamedCluster) -> Option<PathBuf> {
     let cluster = cluster.cluster.as_ref()?;
     // Data in the kubeconfig itself come first.
     let path = cluster.certificate_authority.as_ref();

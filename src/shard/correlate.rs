@@ -141,6 +141,15 @@ impl Correlator {
         warnings
     }
 
+    /// The message of the newest Warning with a reason.
+    pub(super) fn last_warning(&self, reason: &str) -> Option<&str> {
+        let warnings = self.known.iter();
+        let warnings =
+            warnings.filter(|known| known.severity == Severity::Warning && known.reason == reason);
+        let newest = warnings.max_by_key(|known| known.last);
+        newest.map(|known| known.message.as_str())
+    }
+
     /// Takes in news; gives what is to be told of them, if anything.
     pub(super) fn hear(&mut self, about: About, mut report: Report, now: Now) -> Option<Telling> {
         shorten(&mut report.message);
@@ -351,6 +360,8 @@ mod tests {
         assert_eq!(told[..2], [("12 of them", 12), (combined, 3)]);
         assert_eq!(told.last(), Some(&("1 of them", 1)));
         assert_eq!(told.len(), 2 + 9);
+        assert_eq!(correlator.last_warning("FailedCreate"), Some(combined));
+        assert_eq!(correlator.last_warning("Other"), None);
     }
 
     #[test]

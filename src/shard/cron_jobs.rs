@@ -126,6 +126,11 @@ impl CronJobs {
         cells.map(|cell| &*cell.cron_job)
     }
 
+    /// The Job of a CronJob that was scheduled last.
+    pub(super) fn last_job(&self, cron_job: &CronJob) -> Option<&ChildJob> {
+        self.known.last_job(cron_job)
+    }
+
     /// The version of this very CronJob that is known.
     pub(super) fn version(&self, cron_job: &CronJob) -> Option<u64> {
         let known = self.known.get(&cron_job.key, cron_job.uid)?;

@@ -8,7 +8,8 @@ use crate::{
     decide::{IndexOverview, Overview},
     informer::Kind,
     model::{
-        Condition, ConditionKind, CronJob, IndexSet, Job, JobKey, JobSpec, JobStatus, Now, Time,
+        ChildJob, Condition, ConditionKind, CronJob, IndexSet, Job, JobKey, JobSpec, JobStatus,
+        Now, Time,
     },
     ownership::Standing,
 };
@@ -17,7 +18,6 @@ use super::{
     Shard,
     actor::Actor,
     comparison::is_doubted,
-    cron_jobs::CronJobs,
     index_map::IndexMap,
     records::{RecordPage, RecordQuery},
 };
@@ -40,7 +40,7 @@ pub enum Question {
 /// What is told of a Job, or of a CronJob.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JobDescription {
-    /// An object, as at `/debug/jobs`; null of a CronJob.
+    /// An object, as at `/debug/jobs`; of a CronJob its last Job's name and result, or null.
     pub job: Value,
     /// Its indexes, if it has some and they were asked for.
     pub indexes: Option<IndexMap>,
@@ -96,10 +96,11 @@ impl Shard {
                 })
                 .collect(),
             Question::CronJobs => {
-                let known = self.cron_jobs.iter().flat_map(CronJobs::known);
+                let parts = self.cron_jobs.iter();
+                let known = parts.flat_map(|part| part.known().map(move |it| (part, it)));
                 known
-                    .map(|cron_job| JobDescription {
-                        job: Value::Null,
+                    .map(|(part, cron_job)| JobDescription {
+                        job: part.last_job(cron_job).map_or(Value::Null, last_job),
                         indexes: None,
                         records: None,
                         cron_job: Some(Box::new(cron_job.clone())),
@@ -194,6 +195,22 @@ impl Actor {
         Some(Overview::of(self.machine.as_deref()?, now))
     }
 
+    /// Why Pods that are wanted are not created, until when, and the API server's last refusal; none if they are created.
+    fn blocked(&self, known: &Overview, now: Now) -> Option<Value> {
+        let refused = known.are_creations_refused && known.missing + known.creating > 0;
+        let mut waits = known.waits.iter();
+        let wait = waits.find(|(why, _)| BLOCKING.contains(why));
+        if wait.is_none() && !refused {
+            return None;
+        }
+        let refusal = refused.then(|| self.told.last_warning(CREATION_FAILED));
+        Some(json!({
+            "by": if refused { "refusal" } else { wait.map_or("", |(why, _)| *why) },
+            "until": wait.map(|(_, left)| (now.wall + *left).to_rfc3339()),
+            "message": refusal.flatten(),
+        }))
+    }
+
     /// A few words: who it is, how it stands, how far it is, and what it waits for first.
     fn brief(&self, overview: Option<&Overview>, now: Now) -> Map<String, Value> {
         let status = self.job.as_ref().map(|job: &Job| &job.status);
@@ -220,6 +237,8 @@ impl Actor {
             "managedBy": spec.and_then(|spec| spec.managed_by.as_deref()),
             "contested": overview.is_some_and(|known| known.is_contested),
             "missing": overview.map(|known| known.missing),
+            "creating": overview.map(|known| known.creating),
+            "blocked": overview.and_then(|known| self.blocked(known, now)),
             "ready": overview.map_or_else(|| status.and_then(|of| of.ready), |known| Some(known.sums.ready)),
             "failedIndexes": overview.map(|known| known.sums.failed).or_else(|| failed_indexes(self.job.as_ref()?)),
             "active": overview.map(|known| known.sums.active),
@@ -233,6 +252,26 @@ impl Actor {
             _ => Map::new(),
         }
     }
+}
+
+/// The reason of Events about Pods that could not be created.
+const CREATION_FAILED: &str = "FailedCreate";
+
+/// Waits that mean: Pods are wanted, and none is created until they end.
+const BLOCKING: [&str; 5] = [
+    "pod creation backoff",
+    "pod creation retry",
+    "index backoff",
+    "gang",
+    "lost creations",
+];
+
+fn last_job(job: &ChildJob) -> Value {
+    json!({
+        "name": job.name,
+        "uid": job.uid.to_string(),
+        "result": job.end.map(ConditionKind::as_str),
+    })
 }
 
 fn state(standing: Standing) -> &'static str {

@@ -79,6 +79,12 @@ async fn tells(shards: usize) {
     })
     .await;
     assert_eq!(refused()["overview"]["pods"]["missing"], 2);
+    let blocked = &refused()["blocked"];
+    assert_eq!(blocked["by"], "refusal", "{blocked:#}");
+    let message = blocked["message"].as_str().unwrap_or_default();
+    assert!(message.contains("exceeded quota: few"), "{message}");
+    assert_eq!(fails()["blocked"]["by"], "index backoff");
+    assert_eq!(fails()["blocked"]["message"], Value::Null);
 
     let all = asked(&controller, "/debug/jobs");
     let all = all["jobs"].as_array().expect("Jobs");

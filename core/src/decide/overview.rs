@@ -25,6 +25,8 @@ pub struct Overview {
     pub creating: u32,
     /// Pods that are wanted and were not requested yet.
     pub missing: u32,
+    /// The last creation of a Pod was refused, or failed.
+    pub are_creations_refused: bool,
     /// The verdict, once there is one; true if it is stored.
     pub verdict: Option<(Verdict, bool)>,
     /// A status write is in flight.
@@ -51,6 +53,7 @@ impl Overview {
             failed: counting.failed(&context),
             creating: creations.len(),
             missing: creations.missing(),
+            are_creations_refused: creations.are_refused(),
             verdict: ending
                 .verdict()
                 .map(|verdict| (verdict.clone(), is_announced)),

@@ -56,6 +56,16 @@ impl KnownCronJob {
         self.get(&parent.key, parent.uid).is_some()
     }
 
+    /// The Job of a CronJob that was scheduled last.
+    pub(super) fn last_job(&self, cron_job: &CronJob) -> Option<&ChildJob> {
+        let children = self.children.get(&cron_job.key)?;
+        let of_it = children.values().filter(|child| {
+            let parent = self.parents.get(&child.uid);
+            parent.is_some_and(|parent| parent.uid == cron_job.uid)
+        });
+        of_it.max_by_key(|child| (child.scheduled.or(child.start), child.uid))
+    }
+
     pub(super) fn remove_job(&mut self, job: Uid) -> Option<Parent> {
         let parent = self.parents.remove(&job)?;
         if let Some(children) = self.children.get_mut(&parent.key) {

@@ -141,6 +141,11 @@ impl Creations {
         self.backoff.opens_at(now)
     }
 
+    /// True if the last creation that was answered was refused.
+    pub(super) fn are_refused(&self) -> bool {
+        self.backoff.has_failed()
+    }
+
     /// Returns when void and unconfirmed creations expire.
     pub(super) fn lost_end(&self, now: Monotonic) -> Option<Monotonic> {
         self.lost_until
