@@ -10,7 +10,7 @@ use std::{
 
 use lakh::embedded::serve::{self, ServeOptions};
 
-/// Whether there is a kubectl.
+/// Returns true if kubectl is installed.
 pub fn is_installed() -> bool {
     Command::new("kubectl")
         .args(["version", "--client"])
@@ -18,7 +18,7 @@ pub fn is_installed() -> bool {
         .is_ok()
 }
 
-/// Runs a session against an API server of its own, if there is a kubectl.
+/// Runs `session` against an API server of its own, if kubectl is installed.
 pub async fn with_kubectl(session: fn(&Kubectl<'_>)) {
     if !is_installed() {
         println!("kubectl is not installed: skipped");
@@ -40,7 +40,7 @@ pub async fn with_kubectl(session: fn(&Kubectl<'_>)) {
 
 /// kubectl with a kubeconfig.
 pub struct Kubectl<'a> {
-    /// Where the kubeconfig is.
+    /// Path of the kubeconfig.
     pub config: &'a Path,
 }
 
