@@ -85,7 +85,7 @@ pub(crate) enum Deed {
     Deny(Option<Denial>),
     SetQuota(u64),
     RemoveQuota,
-    /// Creates a Pod whose controller reference names a Job of another namespace, or a wrong name.
+    /// Creates a Pod with a controller reference to a Job of another namespace, or with a wrong name.
     ForeignOwner(u16),
     EditIndex(u16),
     TakeLabels(u16),

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 /// Changes that a watch may lag before it gets 410.
 const LOG: usize = 400;
 
-/// The kinds whose changes go to judges and nodes.
+/// Kinds that are journaled for judges and nodes.
 pub(crate) const JOURNALED: [Kind; 6] = [
     Kind::Job,
     Kind::Pod,

@@ -73,7 +73,7 @@ impl Scenario {
             if dice.permille(500) {
                 let mut wider = spec.clone();
                 let more = widen(&mut wider, &mut dice);
-                // A restarted hollow kubelet never stops a Pod whose init containers had already finished.
+                // A restarted hollow kubelet never stops a Pod if the Pod's init containers had already finished.
                 if is_restored && !wider["template"]["spec"]["initContainers"].is_null() {
                     continue;
                 }
@@ -356,7 +356,7 @@ fn widen(spec: &mut Value, dice: &mut Dice) -> u64 {
             ]);
         }
         5 => {
-            // Several containers whose restarts are added up.
+            // Several containers: their restarts are added up.
             spec["template"]["spec"]["containers"] = json!([
                 {"name": "main", "image": image}, {"name": "helper", "image": image},
             ]);

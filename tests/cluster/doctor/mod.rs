@@ -87,7 +87,7 @@ async fn doctor(kubeconfig: &Path, args: &[&str]) -> Said {
     }
 }
 
-/// Starts a cluster whose clock is behind by `age`, so that new objects look that old.
+/// Starts a cluster with a clock that is behind by `age`, so that new objects look that old.
 async fn old_cluster(age: Duration) -> EmbeddedCluster {
     let now = Clock::default().now().wall;
     let then = lakh::model::Time::from_millis(

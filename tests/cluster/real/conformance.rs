@@ -52,7 +52,7 @@ async fn jobs_come_out_as_under_the_built_in_controller() {
     let lakh = cluster.grant("replace").start().await;
     let namespace = cluster.namespace("lakh").await;
     let found = outcomes(&cluster, &namespace).await;
-    // Pods whose RuntimeClass is absent.
+    // Pods with a RuntimeClass that is absent.
     lakh.check(&[("POST", "403")]);
     assert!(expected.len() >= 70);
     let mut different = String::new();
@@ -395,7 +395,7 @@ fn shape(pod: &Value) -> String {
     }
     pod["spec"]["nodeName"] = Value::Null;
     let phase = pod["status"]["phase"].take();
-    // Admission adds the volume with the Pod's token, whose name ends in five random letters.
+    // Admission adds the volume with the Pod's token. Its name ends in five random letters.
     let token = "kube-api-access-";
     let spec = pod["spec"].to_string();
     let mut pieces = spec.split(token);

@@ -352,7 +352,7 @@ async fn pods_that_do_not_run() {
         &["2 Pods", "example.com/data"],
     );
 
-    // A kubelet's status of a Pod whose containers cannot be created.
+    // A kubelet's status of a Pod with containers that cannot be created.
     let pods = support::pods(&client).await;
     let is_gated = |pod: &&Value| {
         pod["metadata"]["name"]

@@ -65,7 +65,7 @@ impl Kubectl<'_> {
         child.wait_with_output().expect("kubectl ends")
     }
 
-    /// Runs a command that must succeed and whose output must hold all of `expected`.
+    /// Runs a command that must succeed with all of `expected` in its output.
     #[track_caller]
     pub fn check(&self, arguments: &str, input: &str, expected: &[&str]) -> String {
         let output = self.run(arguments, input);

@@ -76,7 +76,7 @@ pub fn run_with_input(args: &[&str], input: &str) -> Output {
     child.wait_with_output().expect("the binary ends")
 }
 
-/// Starts a cluster whose Pods take this long.
+/// Starts a cluster with this duration of Pods.
 pub async fn cluster(pod_duration: Duration) -> EmbeddedCluster {
     cluster_by(&Clock::default(), pod_duration).await
 }
@@ -394,8 +394,8 @@ pub fn project(path: &str) -> String {
         .to_string()
 }
 
-/// Returns a CronJob whose Jobs have one Pod and the label `of` with its name. The fields of each spec are set, one
-/// spec after the other.
+/// Returns a CronJob with the label `of` on its Jobs, which have one Pod each. The label's value is the CronJob's name.
+/// The fields of each spec are set, one spec after the other.
 pub fn cron_job(name: &str, specs: [&Value; 2]) -> Value {
     let mut object = json!({
         "apiVersion": "batch/v1",

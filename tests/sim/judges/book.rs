@@ -33,8 +33,8 @@ pub(super) struct Job {
     pub(super) busy_at: u64,
     /// Last change by a client other than a controller.
     pub(super) edited_at: u64,
-    /// Its deadline had passed before another client changed it. A controller whose status was refused because of that
-    /// change may still write it.
+    /// Its deadline had passed before another client changed it. If a controller's status was refused because of that
+    /// change, the controller may still write it.
     pub(super) was_overdue: bool,
     /// Resumptions so far, by its status.
     pub(super) run: u64,

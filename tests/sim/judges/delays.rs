@@ -43,7 +43,7 @@ impl Judges {
                 let pods: Vec<&Pod> = pods.collect();
                 // The request may have been queued before the failure.
                 let is_unsure = self.are_writes_lost || self.is_limited || written.waited;
-                // A Pod whose owner reference was removed counts as well.
+                // A Pod that has lost its owner reference counts as well.
                 let made_for = |pod: &&Pod| pod.job.as_deref() == Some(job);
                 let made = self.pods.values().filter(made_for);
                 let mut all = made.chain(pods.iter().copied());

@@ -117,7 +117,7 @@ impl Judges {
             let policy = spec.success_policy.as_ref();
             let by_policy = complete.reason == "SuccessPolicy"
                 && policy.is_some_and(|policy| policy.is_met(&done));
-            // Pods whose labels were removed may have been released before they were counted.
+            // Pods that have lost their labels may have been released before they were counted.
             let ended = self.ended(uid, "Succeeded");
             let released = ended.filter(|pod| pod.view.job.is_none());
             let most_done = status.succeeded + released.count() as u64;

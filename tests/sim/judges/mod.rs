@@ -285,7 +285,8 @@ impl Judges {
             self.writes.something_happened(job, written.by);
         }
         self.events.pod_seen(new);
-        // A Pod whose owner reference has a Job of another namespace, or another name, belongs to no Job.
+        // An owner reference to a Job of another namespace, or with another name, is invalid: the Pod belongs to no
+        // Job.
         let is_its = |(uid, name): &&(String, String)| {
             let job = self.jobs.get(uid);
             job.is_some_and(|job| job.namespace == *new.namespace && job.name == *name)

@@ -64,8 +64,8 @@ impl Judges {
         }
     }
 
-    /// Returns the fault if a new Pod has the name of a Pod of an earlier run, which is gone. A creation whose response
-    /// was lost is retried under its name, in whatever run.
+    /// Returns the fault if a new Pod has the name of a Pod of an earlier run, which is gone. A creation with a lost
+    /// response is retried under its name, in whatever run.
     pub(super) fn repeated_name(&self, uid: &str, name: &str, written: Written) -> Option<String> {
         let run = self.jobs[uid].run;
         let mut pods = self.pods.values();
