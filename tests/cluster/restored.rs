@@ -111,7 +111,7 @@ async fn goes_on_after_a_backup(passed: bool) {
     let before = watches();
 
     copy(backup.path(), folder.path());
-    // A real server's watch cache starts empty, too, and expires earlier watches.
+    // As on a real server, whatever happened before the start is not in the watch cache: earlier watches expire.
     let begin = ["expire,verbs=watch,times=9"];
     let third = start(folder.path(), port, &begin[..usize::from(passed)]).await;
     let client = support::client(&third).await;

@@ -1,5 +1,5 @@
-//! Tests the isolation of tenants. A user with the right to create Pods in one namespace controls their content, but
-//! nothing of another namespace may be changed or counted because of it.
+//! Tests the isolation of tenants. A user with the right to create Pods in one namespace controls their content.
+//! Nothing of another namespace may be changed or counted because of it.
 
 use std::time::Duration;
 

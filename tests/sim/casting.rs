@@ -28,7 +28,7 @@ pub(crate) const BUSY: &str = "busy";
 /// The namespace with a hostile client.
 pub(crate) const HOSTILE: &str = "hostile";
 
-/// The kinds of trouble that a scenario may have.
+/// The kinds of fault that a scenario may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Profile {
     /// Users edit, suspend, scale, delete and re-create.

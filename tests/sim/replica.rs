@@ -1,7 +1,7 @@
 //! Runs a real controller in a simulation and does the work of its event loops.
 //!
-//! It has either one part, perhaps with several ranges, or informers and several shards, each of which would have a
-//! loop and a thread of its own.
+//! It has either one part, perhaps with several ranges, or informers and several shards. In the binary each of these
+//! has a loop and a thread of its own.
 //!
 //! Must not: decide anything for the controller, or know the purpose of its requests.
 

@@ -16,7 +16,7 @@ use super::{
 /// The controller's name where it works beside the built-in one.
 pub(crate) const MANAGER: &str = "lakh.dev/job-controller";
 
-/// The name of a controller that is not there.
+/// The name of a controller that does not exist.
 pub(crate) const OTHER_MANAGER: &str = "example.com/controller";
 
 /// The Job that is stopped while other clients delete its Pods.

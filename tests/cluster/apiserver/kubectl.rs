@@ -1,4 +1,4 @@
-//! Drives the embedded API server with the real kubectl, if there is one.
+//! Drives the embedded API server with the real kubectl, if it is installed.
 
 use crate::support::kubectl::{Kubectl, with_kubectl};
 

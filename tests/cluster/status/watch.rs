@@ -1,4 +1,4 @@
-//! `lakh status --watch`: lines as the Job goes on, and exit codes at its end.
+//! Tests `lakh status --watch`: lines as the Job goes on, and exit codes at its end.
 
 use std::{process::Stdio, time::Duration};
 

@@ -66,7 +66,7 @@ const MILLIS_PER_CALL: u64 = 1_000;
 /// Call budgets of Jobs and Leases. Each call costs one; elapsed time and changes add to the budget.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Writes {
-    /// Keyed by the Job's UID, or by the holder of a Lease.
+    /// Keyed by the Job's UID, or by the candidate for a Lease.
     accounts: BTreeMap<String, Account>,
     /// Number of all calls.
     pub(super) count: u64,
