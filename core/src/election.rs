@@ -1,13 +1,14 @@
-//! Leader election over a Lease, as a value: client-go's `leaderelection`, with its fields and timings.
+//! Elects a leader by a Lease, as a state machine without IO: client-go's `leaderelection`, with its fields and
+//! timings.
 //!
-//! The Lease names its holder, who leads and renews it every retry period. Another takes it when it has seen no
-//! change for the duration of the lease. A leader that could not renew it within the renew deadline leads no more,
-//! well before another may take over, and stands by like the others. (client-go's ends its process then.) The leader counts from when it sent its last successful
-//! update, the others from when they saw the last change, each by its own monotonic clock. The times in the Lease are
-//! for people to read.
+//! The Lease names its holder, the leader, which renews it every retry period. Another replica takes the Lease if it
+//! has seen no change for the lease duration. A leader that could not renew it within the renew deadline stops leading,
+//! well before another may take over, and becomes a standby. (kube-controller-manager exits then.) The leader counts
+//! from the time when it sent its last successful update; the others count from the last change that they saw. Each
+//! uses its own monotonic clock. The times in the Lease are for users only.
 //!
-//! Replicas that share ranges of the namespaces hold one Lease together ([`sharing`]): under one name, which says how many
-//! ranges there are. To all others they are one candidate.
+//! Replicas that share ranges of the namespaces hold one Lease together ([`sharing`]), under one name that contains the
+//! number of ranges. To all others they are one candidate.
 //!
 //! Must not: read a clock, send, or write objects.
 
@@ -25,18 +26,18 @@ use crate::model::{Division, Monotonic, Now, Partition, Time, Timeout};
 pub use roster::{Roster, RosterEntry};
 use sharing::Sharing;
 
-/// How long things take.
+/// The durations of leader election.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeaseTimings {
-    /// For so long others leave a Lease alone of which they see no change.
+    /// Other replicas may take a Lease after they have seen no change for this long.
     pub lease_duration: Duration,
-    /// For so long a leader leads without a successful update.
+    /// A leader stops leading after this long without a successful update.
     pub renew_deadline: Duration,
-    /// How long to wait between tries, to take or to renew.
+    /// The wait between attempts to take or renew the Lease.
     pub retry_period: Duration,
 }
 
-/// kube-controller-manager's.
+/// The defaults of kube-controller-manager.
 impl Default for LeaseTimings {
     fn default() -> Self {
         Self {
@@ -47,31 +48,33 @@ impl Default for LeaseTimings {
     }
 }
 
-/// Timings by which two could lead at once, or nobody for long.
+/// Timings that could lead to two leaders at once, or to none for long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadTimings {
-    /// A leader would lead on when another may already have taken the Lease.
+    /// A leader could still lead when another may already have taken the Lease.
     #[error("the lease duration must be longer than the renew deadline")]
     Lease,
-    /// One failed try would be the end.
+    /// One failed attempt would end the leadership.
     #[error("the renew deadline must be longer than 1.2 retry periods")]
     Renew,
-    /// A Lease has whole seconds, of which there must be one. Others go by these, and would be too early by the rest.
+    /// A Lease stores whole seconds, at least one. Other replicas read the stored value, and would take over too early
+    /// by a dropped fraction.
     #[error("the lease duration must be whole seconds, and the retry period more than 0")]
     Odd,
 }
 
-/// As client-go: a wait is up to so many tenths longer than the retry period.
+/// As in client-go: a wait is up to this many tenths of the retry period longer.
 const JITTER_TENTHS: u32 = 12;
 
-/// How often a try whose update failed begins anew without a pause. Who may not write would go on so.
+/// The number of times that an attempt restarts at once after a failed update. Without a limit a replica without write
+/// permission would never pause.
 const AGAIN: u32 = 1;
 
-/// The same for replicas that hold a Lease together: another of them was often quicker.
+/// The same for replicas that share a Lease: their updates often conflict.
 const AGAIN_SHARING: u32 = 4;
 
 impl LeaseTimings {
-    /// Whether they fit together; client-go's `NewLeaderElector` asks the same.
+    /// Checks that the timings fit together, as client-go's `NewLeaderElector` does.
     pub fn check(&self) -> Result<(), BadTimings> {
         let seconds = Duration::from_secs(self.lease_duration.as_secs());
         if seconds.is_zero() || seconds < self.lease_duration || self.retry_period.is_zero() {
@@ -86,93 +89,96 @@ impl LeaseTimings {
         }
     }
 
-    /// How long a call may take: as in kube-controller-manager, half the renew deadline, so that there is time for
-    /// another.
+    /// Returns the request timeout: half the renew deadline, as in kube-controller-manager, so there is time for
+    /// another request.
     pub fn call_timeout(&self) -> Duration {
         self.renew_deadline / 2
     }
 }
 
-/// What is in a Lease.
+/// The content of a Lease.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[doc(alias = "LeaderElectionRecord")]
 pub struct LeaseRecord {
-    /// Who leads; nobody if empty.
+    /// The leader; empty if there is none.
     pub holder: String,
-    /// How long others leave it alone, in seconds.
+    /// The lease duration for other replicas, in seconds.
     pub seconds: u32,
-    /// Since when it is the holder's.
+    /// When the holder acquired it.
     pub acquired: Option<Time>,
-    /// When the holder said last that it leads.
+    /// When the holder last renewed it.
     pub renewed: Option<Time>,
-    /// How often another became the holder.
+    /// The number of changes of the holder.
     pub transitions: u32,
-    /// Which replicas hold it together, if they do.
+    /// The replicas that hold it together, if they share ranges.
     pub roster: Option<Roster>,
 }
 
-/// A Lease as the server has it.
+/// A Lease as stored on the API server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lease {
-    /// What is in it.
+    /// Its content.
     pub record: LeaseRecord,
-    /// Its resource version.
+    /// Its resourceVersion.
     pub version: String,
 }
 
-/// What an election asks of the server, one at a time.
+/// A request of an election to the API server; one is in flight at a time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LeaseCall {
     /// Reads the Lease.
     Get,
     /// Creates it.
     Create(LeaseRecord),
-    /// Replaces what is in it, if its resource version is still this one.
+    /// Replaces its content, if its resourceVersion is still this one.
     Update(Lease),
 }
 
-/// What came of a call.
+/// The result of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LeaseAnswer {
-    /// The Lease as it is now.
+    /// The current Lease.
     Found(Lease),
-    /// There is none.
+    /// The Lease does not exist.
     NotFound,
-    /// Anything else: it is not known whether the call took effect.
+    /// Any other result: it is unknown whether the request took effect.
     Failed,
 }
 
-/// What somebody is in an election.
+/// The role of a replica in an election.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Another leads, or nobody.
+    /// Another replica leads, or none.
     Standby,
-    /// It leads until then, if it hears of no success before.
+    /// The replica leads until this time, unless a renewal succeeds before.
     Leader(Monotonic),
-    /// It was asked to stop: the Lease is given back, if it was its own.
+    /// The replica was asked to stop: it releases the Lease if it holds it.
     Stopped,
 }
 
-/// The next call, or the one under way.
+/// The kind of the next request, or of the one in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ask {
     Read,
     Create,
-    /// Takes the Lease, or renews it.
+    /// Takes or renews the Lease.
     Take,
     Release,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TryStep {
-    /// A try begins then.
+    /// The next attempt begins at this time.
     Wait(Monotonic),
     Next(Ask),
-    /// Sent then.
+    /// The request in flight, and when it was sent.
     UnderWay(Ask, Monotonic),
 }
 
-/// See the module's text.
+/// One replica's part in an election. Send each request from [`Election::poll_call`], return its result to
+/// [`Election::answer`], and call again after [`Election::poll_timeout`].
+///
+/// Invariant: the role is `Leader` only until the renew deadline after the last successful update was sent.
 #[derive(Debug)]
 #[doc(alias = "LeaderElector")]
 pub struct Election {
@@ -180,22 +186,22 @@ pub struct Election {
     timings: LeaseTimings,
     role: Role,
     step: TryStep,
-    /// The Lease as it was seen last, and since when it has been so.
+    /// The Lease as last read, and since when it is unchanged.
     seen: Option<(Lease, Monotonic)>,
-    /// It is to be given back.
+    /// The Lease is to be released.
     stops: bool,
-    /// How often this try has failed and begun anew.
+    /// The number of restarts of the current attempt.
     begun_again: u32,
     tries: u32,
     sharing: Option<Sharing>,
-    /// There is something to write before the next renewal.
+    /// An update is needed before the next renewal.
     hurries: bool,
-    /// When the Lease was asked for last.
+    /// When the Lease was last requested.
     begun: Monotonic,
 }
 
 impl Election {
-    /// One that is on standby, under a name that nobody else has.
+    /// Creates a standby with a unique name.
     pub fn new(identity: String, timings: LeaseTimings) -> Self {
         Self {
             identity,
@@ -212,8 +218,8 @@ impl Election {
         }
     }
 
-    /// One for a replica of this name, which nobody else has, that shares the ranges with others. It leads as one
-    /// of those who hold the Lease together; what it may write, [`Election::range_until`] says.
+    /// Creates a replica with a unique name that shares the ranges with others. It leads as one of the holders of the
+    /// common Lease; [`Election::range_until`] limits its writes.
     pub fn sharing(replica: String, partition: Partition, timings: LeaseTimings) -> Self {
         let sharing = Sharing::new(replica, partition.ranges, timings.lease_duration);
         Self {
@@ -222,7 +228,7 @@ impl Election {
         }
     }
 
-    /// Until when a range may be written, if it is this replica's.
+    /// Returns until when a range may be written, if this replica owns it.
     pub fn range_until(&self, range: u32, now: Monotonic) -> Option<Monotonic> {
         let has = self.sharing.as_ref().is_some_and(|it| it.has(range));
         match self.role(now) {
@@ -231,13 +237,13 @@ impl Election {
         }
     }
 
-    /// The ranges that are this replica's and should be others'.
+    /// Returns the ranges that this replica owns and should hand over.
     pub fn surplus(&self, now: Monotonic) -> BTreeSet<u32> {
         let sharing = self.sharing.as_ref();
         sharing.map_or_else(BTreeSet::new, |it| it.surplus(now))
     }
 
-    /// Gives a range up, of which nothing may be written any more.
+    /// Hands over a range. The caller must not write any of it any more.
     pub fn give_up(&mut self, range: u32, now: Monotonic) {
         if let Some(sharing) = &mut self.sharing {
             sharing.give_up(range);
@@ -245,7 +251,7 @@ impl Election {
         }
     }
 
-    /// What is to be done does not wait until the next renewal is due.
+    /// Sends the next update without waiting for the next renewal.
     fn hurry(&mut self, now: Monotonic) {
         match self.step {
             TryStep::Wait(due) => self.step = TryStep::Wait(due.min(now)),
@@ -253,7 +259,7 @@ impl Election {
         }
     }
 
-    /// What it is now.
+    /// Returns the current role.
     pub fn role(&self, now: Monotonic) -> Role {
         match self.role {
             _ if self.stops => Role::Stopped,
@@ -262,14 +268,14 @@ impl Election {
         }
     }
 
-    /// Leads no more, if the renew deadline is over.
+    /// Stops leading if the renew deadline has passed.
     fn look_at_deadline(&mut self, now: Monotonic) {
         if matches!(self.role, Role::Leader(until) if until <= now) {
             self.lose();
         }
     }
 
-    /// Leads no more. An answer to a renewal would come too late; what that has changed is read.
+    /// Stops leading. The response to a renewal in flight would come too late; the Lease is read again instead.
     fn lose(&mut self) {
         if let Some(sharing) = &mut self.sharing {
             sharing.lose();
@@ -280,23 +286,24 @@ impl Election {
         };
     }
 
-    /// Whether there is nothing left to ask for.
+    /// Returns true if there are no more requests to send.
     pub fn is_over(&self) -> bool {
         self.role == Role::Stopped
     }
 
-    /// Who holds the Lease, as far as was seen.
+    /// Returns the holder of the Lease, as last read.
     pub fn holder(&self) -> Option<&str> {
         let (lease, _) = self.seen.as_ref()?;
         Some(lease.record.holder.as_str()).filter(|holder| !holder.is_empty())
     }
 
-    /// The Lease as it was seen last.
+    /// Returns the Lease as last read.
     pub fn lease(&self) -> Option<&Lease> {
         self.seen.as_ref().map(|(lease, _)| lease)
     }
 
-    /// What the Lease is was heard of, or that there is none. Who could have something of it does not wait to look.
+    /// Handles a watch event for the Lease, or its absence. A replica that could gain by the change reads the Lease at
+    /// once.
     pub fn hear(&mut self, record: Option<&LeaseRecord>, now: Monotonic) {
         let is_free = record.is_none_or(|record| record.holder.is_empty());
         let is_news = match (&self.sharing, record) {
@@ -310,13 +317,13 @@ impl Election {
         }
     }
 
-    /// By which others know it.
+    /// Returns the name of this candidate in the Lease.
     pub fn identity(&self) -> &str {
         &self.identity
     }
 
-    /// Gives the Lease back, so that nobody has to wait for its end. Nothing may be written any more. To ask for it again
-    /// changes nothing.
+    /// Releases the Lease, so that no replica has to wait until it expires. Nothing may be written any more. Further
+    /// calls have no effect.
     #[doc(alias = "ReleaseOnCancel")]
     pub fn stop(&mut self, now: Monotonic) {
         if !std::mem::replace(&mut self.stops, true) {
@@ -327,14 +334,14 @@ impl Election {
     fn release(&mut self, now: Monotonic) {
         self.look_at_deadline(now);
         match (self.role, self.step) {
-            // What is renewed just now has no version yet.
+            // A renewal is in flight, so the new resourceVersion is not known yet.
             (Role::Leader(_), TryStep::UnderWay(..)) => {}
             (Role::Leader(_), _) => self.step = TryStep::Next(Ask::Release),
             _ => self.role = Role::Stopped,
         }
     }
 
-    /// Gives the next call.
+    /// Returns the next request to send.
     pub fn poll_call(&mut self, now: Now) -> Option<LeaseCall> {
         let at = now.monotonic;
         self.look_at_deadline(at);
@@ -350,7 +357,7 @@ impl Election {
             TryStep::Wait(due) if due <= at => {
                 self.begun_again = 0;
                 match self.role {
-                    // Of those who hold it together, another has written since.
+                    // Another holder of the shared Lease has written since.
                     Role::Leader(_) if self.sharing.is_none() => Ask::Take,
                     _ => Ask::Read,
                 }
@@ -378,7 +385,7 @@ impl Election {
         })
     }
 
-    /// What is to be in the Lease when this one has nothing of it any more.
+    /// Returns the content of the Lease after this replica leaves.
     fn last_record(&mut self, now: Now) -> LeaseRecord {
         let record = self.record(now);
         let sharing = self.sharing.as_ref();
@@ -397,7 +404,7 @@ impl Election {
         }
     }
 
-    /// What is to be in the Lease while it is ours.
+    /// Returns the content of the Lease while this replica holds it.
     fn record(&mut self, now: Now) -> LeaseRecord {
         let roster = self.sharing.as_mut().map(|it| it.next(now.monotonic));
         let seen = self.seen.as_ref().map(|(lease, _)| &lease.record);
@@ -405,7 +412,7 @@ impl Election {
         let seconds = u32::try_from(self.timings.lease_duration.as_secs()).unwrap_or(u32::MAX);
         LeaseRecord {
             holder: self.identity.clone(),
-            // Strangers leave it alone as long as the most patient of those who hold it asks for.
+            // Other candidates must wait for the longest duration that any of its holders asks for.
             seconds: seconds.max(roster.as_ref().map_or(0, Roster::seconds)),
             acquired: ours.and_then(|ours| ours.acquired).or(Some(now.wall)),
             renewed: Some(now.wall),
@@ -416,7 +423,7 @@ impl Election {
         }
     }
 
-    /// Takes in what came of the call under way.
+    /// Handles the result of the request in flight.
     pub fn answer(&mut self, answer: LeaseAnswer, now: Now) {
         let at = now.monotonic;
         self.look_at_deadline(at);
@@ -444,7 +451,8 @@ impl Election {
                 self.role = Role::Stopped;
                 TryStep::Wait(at)
             }
-            // Another wrote, or our own write took effect though it failed, or the answer is to another call.
+            // Another replica wrote, our own write took effect although it failed, or the response belongs to another
+            // request.
             (Ask::Take | Ask::Release, LeaseAnswer::Failed | LeaseAnswer::Found(_))
                 if self.may_begin_again() =>
             {
@@ -460,7 +468,7 @@ impl Election {
         }
     }
 
-    /// Whether a try that failed begins anew without a pause.
+    /// Returns true if a failed attempt restarts without a pause.
     fn may_begin_again(&self) -> bool {
         match (&self.sharing, self.role) {
             (Some(_), _) => self.begun_again < AGAIN_SHARING,
@@ -469,7 +477,7 @@ impl Election {
         }
     }
 
-    /// The Lease is read: whether it is to be had.
+    /// Handles a Lease that was read, and decides whether to take it.
     fn read(&mut self, lease: Lease, at: Monotonic) -> TryStep {
         let since = match &self.seen {
             Some((seen, since)) if seen.record == lease.record => *since,
@@ -480,7 +488,7 @@ impl Election {
         let mut is_ours = record.holder == self.identity;
         if let Some(sharing) = &mut self.sharing {
             let roster = record.roster.as_ref();
-            // One that somebody else has written, or no roster, is a stranger's: nobody goes by it, until it ends.
+            // A foreign or missing roster belongs to another client: no replica uses it before the Lease expires.
             is_ours &= sharing.is_sound(roster);
             sharing.see(roster.filter(|_| is_ours), at);
         }
@@ -497,8 +505,9 @@ impl Election {
         }
     }
 
-    /// How long to wait before the next renewal. Who shares renews between two of the others' writes: the longer a
-    /// renewal takes and the more of them there are, the more rarely, and never all at the same time.
+    /// Returns the wait before the next renewal. A sharing replica renews between the writes of the others. The wait
+    /// grows with the duration of a renewal and the number of replicas, and varies so that they do not all renew at
+    /// once.
     fn renewal_pause(&mut self, at: Monotonic) -> Duration {
         let retry = self.timings.retry_period;
         let Some(sharing) = &self.sharing else {
@@ -512,13 +521,13 @@ impl Election {
         pause * (750 + self.permille() / 4) / 1000
     }
 
-    /// Until the next look at another's Lease. Those who wait for the same one do not all ask at once.
+    /// Waits until the next read of another holder's Lease. The wait varies so that standbys do not all read at once.
     fn pause(&mut self, at: Monotonic) -> TryStep {
         let retry = self.timings.retry_period;
         TryStep::Wait(at + retry + retry * JITTER_TENTHS * self.permille() / 10_000)
     }
 
-    /// Another number each time, and other numbers for others.
+    /// Returns a number that differs per call and per replica.
     fn permille(&mut self) -> u32 {
         self.tries = self.tries.wrapping_add(1);
         let mut hasher = DefaultHasher::new();
@@ -527,7 +536,7 @@ impl Election {
         u32::try_from(hasher.finish() % 1000).unwrap_or(0)
     }
 
-    /// When to ask for calls again though nothing was heard.
+    /// Returns when to call [`Election::poll_call`] again without any event.
     pub fn poll_timeout(&self) -> Timeout {
         if self.is_over() {
             return Timeout::default();
@@ -544,7 +553,7 @@ impl Election {
     }
 }
 
-/// Under what name they hold their Lease together who share so, and nobody else.
+/// Returns the holder name that is common to the replicas of this partition, and to no others.
 fn shared_holder(partition: Partition) -> String {
     let end = match partition.by {
         Division::Remainder => "",

@@ -1,16 +1,16 @@
-//! What lakh decides: values in, values out.
+//! Implements lakh's decisions as pure functions and state machines: values in, values out.
 //!
-//! From the inside out (ARCHITECTURE.md says who may use whom):
+//! From the inside out (ARCHITECTURE.md lists the allowed dependencies):
 //!
-//! - `model`: the nouns everybody shares; no behaviour beyond their own arithmetic.
-//! - `cron`: schedules: when a CronJob runs.
-//! - `cronjob`: the CronJob machine: what one look at a CronJob asks for, as values.
-//! - `election`: who of several leads, by a Lease.
-//! - `flow`: who is next, how much at once, how long to wait for more: queues and limits.
-//! - `decide`: the Job machine: what one Job needs next, as values.
-//! - `ownership`: whose a Pod is: which Jobs are ours, who adopts, releases, frees.
-//! - `record`: what is kept of Pods that are gone, where a Job asks for it.
-//! - `ttl`: when a finished Job is to be deleted.
+//! - `model`: shared types; no behaviour beyond their own arithmetic.
+//! - `cron`: cron schedules: computes the run times of a CronJob.
+//! - `cronjob`: the CronJob state machine: returns the actions for one sync of a CronJob as values.
+//! - `election`: leader election by a Lease.
+//! - `flow`: queues and limits: order of work, concurrency and batching delays.
+//! - `decide`: the Job state machine: returns the next actions for one Job as values.
+//! - `ownership`: decides which Jobs lakh manages, and which Pods to adopt, release or free of the finalizer.
+//! - `record`: keeps a record of deleted Pods for Jobs that ask for it.
+//! - `ttl`: decides when to delete a finished Job.
 //!
 //! Must not: do IO, read a clock, take a lock, start a task, or know how anything is written as bytes.
 

@@ -9,7 +9,7 @@ use crate::{
 
 use super::Problem;
 
-/// What to do where no kubeconfig can be used.
+/// The remedy where no kubeconfig can be used.
 const NAME_ONE: &str =
     "export KUBECONFIG=FILE or --kubeconfig FILE names a cluster, lakh local starts one";
 
@@ -25,7 +25,7 @@ pub(super) async fn configure(
     configured.map_err(|error| format!("{error}; {NAME_ONE}").into())
 }
 
-/// What to do where the API server does not know the credentials.
+/// The remedy where the API server does not know the credentials.
 pub(super) const RENEW: &str = "the API server does not know these credentials, or they have expired: log in again or renew the \
      token, or name another kubeconfig (export KUBECONFIG=FILE, --kubeconfig, --context)";
 

@@ -13,7 +13,7 @@ use super::args::Args;
 /// A word that differs in so many letters from a known one is taken for a typo of it.
 const TYPO: usize = 2;
 
-/// What users of kubectl and others type, and what does that here.
+/// Commands of kubectl and others, and the command that does the same here.
 const KNOWN: [(&[&str], &str); 5] = [
     (
         &["get", "list", "ls", "ps", "jobs"],
@@ -85,7 +85,7 @@ fn text(error: &Error, kind: ContextKind) -> String {
     }
 }
 
-/// What to do in place of a command that is not there.
+/// Suggests a command in place of one that does not exist.
 fn subcommand(word: &str) -> Option<String> {
     let commands = Args::command();
     let commands = commands.get_subcommands().map(|command| {
@@ -105,7 +105,7 @@ fn subcommand(word: &str) -> Option<String> {
         .map(|(_, tip)| tip)
 }
 
-/// What a command takes in place of an argument that it does not know.
+/// Suggests the arguments of a command in place of one that it does not know.
 fn argument_of(words: &[String], argument: &str) -> Option<String> {
     let mut commands = words
         .iter()

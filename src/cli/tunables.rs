@@ -19,7 +19,7 @@ pub(super) struct Tunables {
     /// Default: *; with --mode managed-by *,-cronjob, as the built-in one runs all CronJobs.
     #[arg(long, value_name = "NAME,...", value_parser = controllers::parse, allow_hyphen_values = true)]
     controllers: Option<Controllers>,
-    /// Which Jobs to work on. Default: managed-by on a cluster; on an embedded one the Jobs of both modes.
+    /// The Jobs to work on. Default: managed-by on a cluster; on an embedded one the Jobs of both modes.
     #[arg(long, value_enum, value_name = "MODE")]
     mode: Option<ModeName>,
     /// With --mode managed-by: what spec.managedBy of our Jobs says. Default:

@@ -26,7 +26,7 @@ const OTHERS: usize = 16;
 /// The fewest connections with which the controller can work: its watches, the Lease, and some writes.
 const FEWEST: usize = 8;
 
-/// What `EMFILE` and `ENFILE` are called.
+/// `EMFILE` and `ENFILE`.
 const OUT_OF_DESCRIPTORS: [rustix::io::Errno; 2] =
     [rustix::io::Errno::MFILE, rustix::io::Errno::NFILE];
 
@@ -63,7 +63,7 @@ impl Drop for OpenGuard {
 }
 
 impl Budget {
-    /// What the process's limit leaves.
+    /// The connections that the process's limit leaves.
     pub(super) fn of_process() -> Arc<Self> {
         let limit = descriptor_limit();
         let open = std::fs::read_dir("/proc/self/fd").map_or(OTHERS, Iterator::count);
@@ -109,7 +109,7 @@ impl Budget {
     }
 }
 
-/// Whether the system had no descriptor left.
+/// Returns true if the system had no descriptor left.
 pub(super) fn is_out_of_descriptors(error: &TransportError) -> bool {
     let mut next: Option<&(dyn Error + 'static)> = Some(&**error);
     while let Some(error) = next {

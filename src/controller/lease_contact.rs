@@ -14,7 +14,7 @@ use crate::{
     wire::ApiError,
 };
 
-/// What is done to the Lease.
+/// A call for the Lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LeaseVerb {
     Read,

@@ -13,10 +13,10 @@ use crate::{
     model::{Monotonic, Timeout},
 };
 
-/// How long the outcome of a write is trusted.
+/// The outcome of a write is trusted for this time.
 const INTERVAL: Duration = Duration::from_secs(60);
 
-/// How long to wait after a write that failed.
+/// The delay after a write that failed.
 const RETRY: Duration = Duration::from_secs(10);
 
 /// When the next dry run is due, and the one under way.
@@ -27,7 +27,7 @@ pub(super) struct LeaseProbe {
 }
 
 impl LeaseProbe {
-    /// Whether a dry run is due.
+    /// Returns true if a dry run is due.
     pub(super) fn is_due(&self, now: Monotonic) -> bool {
         self.under_way.is_none() && self.due <= now
     }
@@ -37,7 +37,7 @@ impl LeaseProbe {
         self.under_way = Some((id, now));
     }
 
-    /// Whether this answer is the dry run's; it is over then.
+    /// Returns true if this answer is the dry run's; it is over then.
     pub(super) fn take_answer(&mut self, id: CallId) -> bool {
         self.under_way.take_if(|(own, _)| *own == id).is_some()
     }
@@ -47,7 +47,7 @@ impl LeaseProbe {
         self.under_way.map(|(_, sent)| sent)
     }
 
-    /// Whether the dry run under way had no answer for so long; it is given up then.
+    /// Returns true if the dry run under way had no answer for so long; it is given up then.
     pub(super) fn take_overdue(&mut self, longest: Duration, now: Monotonic) -> bool {
         let overdue = |(_, sent): &mut (CallId, Monotonic)| now.since(*sent) >= longest;
         self.under_way.take_if(overdue).is_some()

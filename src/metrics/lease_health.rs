@@ -1,4 +1,4 @@
-//! Whether this replica can write the Lease of its election, for probes and metrics.
+//! Tells probes and metrics if this replica can write the Lease of its election.
 //!
 //! A replica that could not lead if it had to is not ready: a rollout must not replace those that can by such ones.
 //!

@@ -11,13 +11,13 @@ use tokio::time::sleep;
 
 use crate::{clock::Clock, cluster::Client, informer::FailureRun};
 
-/// How long the server may be silent before it is asked.
+/// The server is asked after this time of silence.
 const SILENCE: Duration = Duration::from_secs(8);
 
-/// How often the silence is measured.
+/// The interval at which the silence is measured.
 const INTERVAL: Duration = Duration::from_secs(2);
 
-/// How long an answer may take.
+/// The longest that an answer may take.
 const LONGEST: Duration = Duration::from_secs(10);
 
 /// Asks for as long as it runs.

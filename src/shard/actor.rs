@@ -58,7 +58,7 @@ pub(super) struct Actor {
     pub(super) has_told_of_template: bool,
     /// The Job is newer than what its machine has heard of.
     pub(super) job_is_fresh: bool,
-    /// How the Job's Pods are selected, if not by the label that the API server gives them.
+    /// The selector of the Job's Pods, if it is not the label that the API server gives them.
     pub(super) selector: Option<Arc<Selector>>,
     /// The version of the Job with which a status came whose counts another controller had written; 0 for an own one.
     pub(super) status_since: u64,

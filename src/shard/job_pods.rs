@@ -23,10 +23,10 @@ use super::{
     store::ActorKey,
 };
 
-/// How many Pods an answer may have.
+/// The most Pods of one answer.
 const PAGE_SIZE: usize = 500;
 
-/// How long the watch may take before the server is asked. It is nearly always quicker where anything happens.
+/// The server is asked when the watch takes longer than this. It is nearly always quicker where anything happens.
 const WATCH_MAY_TAKE: Duration = Duration::from_millis(100);
 
 /// A wait for the Job's Pods as of a version, and what was read of them.
@@ -35,7 +35,7 @@ pub(super) struct JobPods {
     /// When the server may be asked; none while nothing waits.
     due: Option<Monotonic>,
     list: Option<JobPodList>,
-    /// How many lists in a row were of no use.
+    /// Lists in a row that were of no use.
     failures: u32,
     /// All Pods of the Job are known as of this version.
     pub(super) known_at: u64,
@@ -67,7 +67,7 @@ impl JobPods {
         (self.due, self.failures) = (None, 0);
     }
 
-    /// Whether a turn waits for the Pods.
+    /// Returns true if a turn waits for the Pods.
     pub(super) fn is_waiting(&self) -> bool {
         self.due.is_some()
     }
@@ -80,7 +80,7 @@ impl JobPods {
 }
 
 impl Actor {
-    /// Whether a Job's status was written by another controller, and Pods are not known as of then: one that it has
+    /// Returns true if a Job's status was written by another controller, and Pods are not known as of then: one that it has
     /// counted may still seem to wait for that, and one that it lists may not be known yet.
     pub(super) fn is_ahead_of_pods(&self, pods_seen: u64) -> bool {
         // Those of a Job that is gone are let go, and not counted.
@@ -105,7 +105,7 @@ impl Actor {
         self.job_pods.as_ref().map_or(0, |read| read.known_at)
     }
 
-    /// Whether it waits for Pods as new as the Job's status.
+    /// Returns true if it waits for Pods as new as the Job's status.
     pub(super) fn waits_for_pods(&self) -> bool {
         self.job_pods.as_ref().is_some_and(|read| read.is_waiting())
     }

@@ -74,7 +74,7 @@ struct Kept {
     is_used: bool,
 }
 
-/// What a namespace has.
+/// The templates of a namespace.
 #[derive(Debug, Default)]
 struct OfNamespace {
     bytes: usize,
@@ -107,7 +107,7 @@ impl Templates {
         Some(kept.template.clone())
     }
 
-    /// Whether the template of this generation of an object is kept.
+    /// Returns true if the template of this generation of an object is kept.
     pub(super) fn has(&self, uid: Uid, generation: i64) -> bool {
         let kept = self.kept.get(&uid);
         kept.is_some_and(|kept| kept.generation == generation)
@@ -150,7 +150,7 @@ impl Templates {
         }
     }
 
-    /// Whether a template of about so many bytes that a version of an object brings could be kept.
+    /// Returns true if there is room for a template of about so many bytes.
     pub(super) fn has_room(&self, namespace: &str, bytes: usize) -> bool {
         let after = self.bytes_of(namespace) + bytes;
         let over = (self.used + bytes).saturating_sub(self.most);

@@ -17,7 +17,7 @@ use super::{
     watch::decode_list_page,
 };
 
-/// How much of an unexpected body an error message shows.
+/// Bytes of an unexpected body that an error message shows.
 const SHOWN: usize = 80;
 
 /// The object that a success answer to a call must show, with a UID and a version.
@@ -61,7 +61,7 @@ fn is_of(uid: Uid, body: &[u8]) -> bool {
     object(body).is_some_and(|object| Uid::parse(&object.uid) == Some(uid))
 }
 
-/// What is read of a Status.
+/// The fields of a Status that are read.
 #[derive(Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"))]
 struct RawOutcome<'a> {
@@ -97,7 +97,7 @@ impl<'a> ProtobufMessage<'a> for RawOutcomeDetails<'a> {
     }
 }
 
-/// Whether this is a Status of success, and of no other object where it names one.
+/// Returns true if this is a Status of success, and of no other object where it names one.
 fn is_success(uid: Uid, body: &[u8]) -> bool {
     let outcome = match protobuf::is_object(body) {
         true => protobuf::object(body)

@@ -147,7 +147,7 @@ impl PodTemplate {
 }
 
 impl PodMarks {
-    /// What a Pod lacks that the server has made of such a body, by its answer: a mutating webhook may have
+    /// Names the parts that a Pod lacks, by the server's answer to such a body: a mutating webhook may have
     /// taken away what the Job needs to know the Pod again and to count it.
     pub fn lacks(&self, answer: &[u8]) -> Option<String> {
         let marks = pod::marks(answer)?;

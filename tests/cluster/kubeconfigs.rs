@@ -1,4 +1,4 @@
-//! Where there is no way to the cluster, a command says in one line where it looked and what to do.
+//! A command that finds no cluster says in one line where it looked and how to name one.
 
 use std::{
     fs,

@@ -1,4 +1,4 @@
-//! What `lakh local -f` takes beside files of Jobs that a person wrote: what a cluster printed, folders, streams, and
+//! `lakh local -f` takes more than files of Jobs that a person wrote: objects that a cluster printed, folders, streams, and
 //! files with other kinds.
 
 use std::{fs, path::Path, process::Output, time::Duration};

@@ -9,7 +9,7 @@ use std::{
 
 use crate::support::{self, client, cluster, create, indexed_job, run};
 
-/// What a shell shows of a command that SIGPIPE has ended.
+/// The exit code that a shell shows of a command that SIGPIPE has ended.
 const CLOSED_PIPE: i32 = 128 + 13;
 
 /// The writing end of a pipe that nothing reads.

@@ -12,7 +12,7 @@
 //! the cells of its table. Of two causes or warnings that are about entries of the same map the order counts for nothing:
 //! the maps of a real server have none.
 
-use std::{collections::BTreeMap, env, fmt::Write as _, fs, path::Path};
+use std::{collections::BTreeMap, env, fmt::Write as _, fs, path::Path, time::Duration};
 
 use serde_json::{Map, Value, json};
 
@@ -25,7 +25,7 @@ use super::{
 /// Differences that `docs/embedded-cluster.md` lists, by a text that the real answer or ours has.
 const LISTED: &str = "tests/conformance_api/generated.listed";
 
-/// What stands before the difference of two Pods in the answer to an update.
+/// The end of the text before the difference of two Pods in the answer to an update.
 const POD_DIFFERENCE: &str = "(allow it to be set to 1 if it was previously negative)";
 
 /// A generator of numbers that depend on a seed alone.
@@ -46,7 +46,7 @@ impl Dice {
     }
 }
 
-/// What objects of a kind are made of.
+/// The fields of which objects of a kind are made.
 struct Recipe {
     kind: String,
     resource: String,
@@ -275,7 +275,7 @@ fn difference(from: &Value, to: &Value) -> Value {
     patch.into()
 }
 
-/// What a server answered, without what is different each time.
+/// A server's answer, without the values that differ each time.
 #[derive(Debug, PartialEq, Eq)]
 struct Seen {
     code: u16,
@@ -415,10 +415,11 @@ async fn play(arm: &Arm, namespace: &str, asked: &[Asked], stored: &str) -> Vec<
             .send(request.method, &request.path, &headers, body)
             .await;
         let seen = seen(&mut names, &answer);
-        // What comes before the last is the same base again and again.
+        // The requests before the last send the same base again and again.
         if place + 1 == asked.len() || seen.code >= 300 {
             all.push(seen);
         }
+        settle(arm, stored).await;
     }
     let table = "application/json;as=Table;v=v1;g=meta.k8s.io";
     for accept in ["application/json", table] {
@@ -435,6 +436,21 @@ async fn play(arm: &Arm, namespace: &str, asked: &[Asked], stored: &str) -> Vec<
     let now = format!("{stored}?propagationPolicy=Background&gracePeriodSeconds=0");
     arm.send("DELETE", &now, &[], Vec::new()).await;
     all
+}
+
+/// Waits until the status of a quota follows its spec: a controller writes it soon after.
+async fn settle(arm: &Arm, stored: &str) {
+    if !stored.contains("/resourcequotas/") {
+        return;
+    }
+    for _ in 0..100 {
+        let answer = arm.send("GET", stored, &[], Vec::new()).await;
+        let quota: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
+        if answer.code != 200 || quota["status"]["hard"] == quota["spec"]["hard"] {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
 }
 
 fn number(name: &str, default: usize) -> usize {

@@ -246,7 +246,7 @@ fn is_ours(name: &str) -> bool {
     name == "clock" || name == "embedded" || modules.any(|module| module == name)
 }
 
-/// What tests inside of a module may use beside what the module may: they play against the embedded cluster.
+/// Modules that tests inside of a module may use beside those of the module: they play against the embedded cluster.
 const TESTS_MAY_USE: [&str; 2] = ["embedded", "ownership"];
 
 fn is_test(file: &File) -> bool {

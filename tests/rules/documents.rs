@@ -35,6 +35,7 @@ const OF_OTHERS: &[&str] = &[
 /// Flags of other programs that documents name without their programs.
 const FOREIGN_FLAGS: &[&str] = &[
     "--force-conflicts", // kubectl
+    "--kube-api-qps",    // kube-controller-manager
     "--runtime-config",  // kube-apiserver
     "--set",             // helm
 ];

@@ -12,7 +12,7 @@ use super::{
     world::World,
 };
 
-/// What a third party writes.
+/// A third party's write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ThirdParty {
     /// Clears the start time, as Kueue does to a Job that it has suspended.
@@ -33,7 +33,7 @@ pub(crate) enum ThirdParty {
     LatePodStatus(u16),
 }
 
-/// How long after a change of its spec a Job's Pods are as it says, where nothing goes wrong.
+/// A Job's Pods follow a change of its spec within this time, where nothing goes wrong.
 const PROMPT: u64 = 1_000;
 
 impl Scenario {

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use crate::model::{Exponential, Monotonic};
 
-/// Closed for a while after each failure, longer each time in a row.
+/// Blocks one kind of write for a while after a failure, longer after each consecutive failure.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Backoff {
     backoff: Exponential,
     failures: u32,
-    /// Something happened that is a failure if it happens again before a success.
+    /// A chance event happened that counts as a failure if it repeats before a success.
     warned: bool,
     closed_until: Option<Monotonic>,
 }
@@ -22,13 +22,12 @@ impl Backoff {
         }
     }
 
-    /// Notes a failure. Failures that come while the gate is closed are of the same batch and
-    /// make the wait no longer.
+    /// Records a failure. Failures during the backoff belong to the same batch and do not extend it.
     pub(super) fn fail(&mut self, now: Monotonic) {
         self.close(now, |usual| usual);
     }
 
-    /// Notes a failure after which another try is worth it after so long at most, but not at once.
+    /// Records a failure that is worth a retry after at most `wait`, but not at once.
     pub(super) fn fail_until(&mut self, wait: Duration, now: Monotonic) {
         let wait = wait.max(self.backoff.base);
         self.close(now, |usual| usual.min(wait));
@@ -42,7 +41,7 @@ impl Backoff {
         self.closed_until = Some(now + wait(self.backoff.delay(self.failures)));
     }
 
-    /// Notes what may happen by chance, but hardly twice in a row; whether it has become a failure.
+    /// Records an event that may happen by chance, but hardly twice in a row. Returns true if it has become a failure.
     pub(super) fn fail_if_again(&mut self, now: Monotonic) -> bool {
         let again = std::mem::replace(&mut self.warned, true);
         if again {
@@ -51,7 +50,7 @@ impl Backoff {
         again
     }
 
-    /// Notes a success; it ends the row of failures unless it is of the batch that failed.
+    /// Records a success. It resets the count of failures unless it belongs to the batch that failed.
     pub(super) fn succeed(&mut self, now: Monotonic) {
         if !self.is_closed(now) {
             self.failures = 0;
@@ -60,7 +59,7 @@ impl Backoff {
         }
     }
 
-    /// Opens the gate, because what was wrong has been learned.
+    /// Ends the backoff, because the cause of the failure may be gone.
     pub(super) fn open(&mut self) {
         self.closed_until = None;
     }
@@ -69,7 +68,7 @@ impl Backoff {
         self.opens_at(now).is_some()
     }
 
-    /// When it opens, if it is closed.
+    /// Returns when the backoff ends, if it is active.
     pub(super) fn opens_at(&self, now: Monotonic) -> Option<Monotonic> {
         self.closed_until.filter(|until| now < *until)
     }

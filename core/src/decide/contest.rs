@@ -1,36 +1,37 @@
-//! Recognizes another Job controller at work on the Job. Then this one creates no Pods, as each would double what the
-//! other does. It deletes Pods as always: both controllers delete the same ones.
+//! Detects another Job controller at work on the same Job. While it is there, this controller creates no Pods, because
+//! each would double one of the other's. It deletes Pods as usual: both controllers delete the same ones.
 //!
-//! A sign is a status whose counts or gauges another client has written. One may be a person's, or the late write of an
-//! earlier leader; the next one is not. The contest is over when Pods have been missing for some time and no sign came: a
-//! controller that is quiet because there is nothing to do may still be there.
+//! The sign is a status write by another client that changes counts or gauges. One may come from a user or be the late
+//! write of an earlier leader; the next one is not. The contest is over when Pods have been missing for some time
+//! without a sign: a controller that is idle because nothing needs doing may still be there.
 //!
-//! Must not: know what Pods there are.
+//! Must not: know which Pods exist.
 
 use std::time::Duration;
 
 use crate::model::{Monotonic, Report, format_go_duration};
 
-/// So many statuses of another in a row are no accident.
+/// This many consecutive foreign status writes are no accident.
 const SIGNS: u32 = 2;
 
-/// In a row are those of which each comes so soon after the one before. The built-in controller writes a status when
-/// Pods come or go: of Pods of a few seconds one or two for each wave (tried beside one of 1.36.2).
+/// Foreign status writes within this interval count as consecutive. The built-in controller writes a status when Pods
+/// come or go: for Pods that run a few seconds, one or two per wave (tested beside version 1.36.2).
 const IN_A_ROW: Duration = Duration::from_secs(30);
 
-/// See the module's text.
+/// Counts foreign status writes of a Job, and decides when a contest begins and ends. Feed it each foreign write, and
+/// ask [`Contest::goes_on`] before Pods are created.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Contest {
     signs: u32,
-    /// When the last of them was seen.
+    /// When the last sign was seen.
     seen: Monotonic,
     is_on: bool,
-    /// Since when a Pod is missing, and no sign came.
+    /// Since when a Pod has been missing without a sign.
     waits_since: Option<Monotonic>,
 }
 
 impl Contest {
-    /// Another has written the status; whether it is known only now that there is a contest.
+    /// Records a foreign status write. Returns true if the contest begins with it.
     pub(super) fn foreign_status(&mut self, now: Monotonic) -> bool {
         let is_in_a_row = self.signs > 0 && now.since(self.seen) <= IN_A_ROW;
         self.signs = if is_in_a_row { self.signs + 1 } else { 1 };
@@ -41,7 +42,7 @@ impl Contest {
         begins
     }
 
-    /// Returns whether the contest goes on. It ends when a Pod was wanted for `alone_after` and no sign came.
+    /// Returns true while the contest goes on. It ends when a Pod was wanted for `alone_after` without a sign.
     pub(super) fn goes_on(&mut self, wants: bool, alone_after: Duration, now: Monotonic) -> bool {
         if !self.is_on {
             return false;
@@ -61,13 +62,13 @@ impl Contest {
         self.is_on
     }
 
-    /// When it is over, if nobody else writes until then.
+    /// Returns when the contest ends if no other sign comes.
     pub(super) fn ends_at(&self, alone_after: Duration) -> Option<Monotonic> {
         self.waits_since.map(|since| since + alone_after)
     }
 }
 
-/// The report that this controller gives way from now on.
+/// Returns the report that this controller creates no Pods from now on.
 pub(super) fn report(alone_after: Duration) -> Report {
     let wait = format_go_duration(alone_after);
     let message = format!(
@@ -106,17 +107,17 @@ mod tests {
         for secs in 1..3 {
             contest.foreign_status(at(secs));
         }
-        // Nothing is to be done for an hour: the other may be there.
+        // Nothing needs doing for an hour: the other controller may still be there.
         assert!(contest.goes_on(false, ALONE, at(3_600)));
         assert_eq!(contest.ends_at(ALONE), None);
         assert!(contest.goes_on(true, ALONE, at(3_601)));
         assert_eq!(contest.ends_at(ALONE), Some(at(3_661)));
-        // It is, and writes what it has done.
+        // It is there, and writes a status.
         contest.foreign_status(at(3_603));
         assert!(contest.goes_on(true, ALONE, at(3_604)));
         assert!(contest.goes_on(true, ALONE, at(3_663)));
         assert!(!contest.goes_on(true, ALONE, at(3_664)));
-        // From anew.
+        // The count starts anew.
         assert!(!contest.foreign_status(at(3_665)));
     }
 }

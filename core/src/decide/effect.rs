@@ -1,49 +1,49 @@
-//! What a Job machine hears of its own writes, and what it asks for.
+//! Defines the actions that a Job machine requests and the results of its writes.
 
 use std::time::Duration;
 
 use crate::model::{FailureAction, FailureCounts, GangObject, JobStatus, PodSuffix, Report, Slot};
 
-/// What to do. Carries no handle; whoever carries it out answers with an [`Outcome`], but for
-/// [`Effect::Report`] and [`Effect::PolicyApplied`].
+/// An action for the caller. Carries no handle. The caller answers with an [`Outcome`], except to [`Effect::Report`]
+/// and [`Effect::PolicyApplied`].
 #[derive(Clone, Debug, PartialEq)]
 #[must_use = "a dropped effect is a Pod that is never created, or never counted"]
 pub enum Effect {
-    /// Create a Pod, in the PodGroup that [`JobMachine::pod_group`](super::JobMachine::pod_group) names
-    /// now, if it names one.
+    /// Create a Pod, in the PodGroup that [`JobMachine::pod_group`](super::JobMachine::pod_group) returns at this
+    /// moment, if any.
     CreatePod(NewPod),
     /// Delete the Pod in this slot, with default options.
     DeletePod(Slot),
-    /// Take the tracking finalizer off the Pod in this slot.
+    /// Remove the tracking finalizer of the Pod in this slot.
     RemoveFinalizer(Slot),
-    /// The same, if the Pod is still as it is known: it goes uncounted, and must not have ended meanwhile.
+    /// Remove the finalizer only if the Pod is unchanged: it is released uncounted, and must not have ended since.
     RemoveFinalizerIfUnchanged(Slot),
-    /// Replace the Job's status by this one, on top of the version last seen.
+    /// Replace the Job's status with this one, at the resourceVersion last seen.
     WriteStatus(Box<JobStatus>),
-    /// Make the Workload or PodGroup of the Job.
+    /// Create the Workload or PodGroup of the Job.
     MakeGangObject(GangObject),
-    /// Tell people, by an Event on the Job.
+    /// Emit an Event on the Job.
     Report(Report),
-    /// Note that a rule of the podFailurePolicy has decided on a failed Pod: once per Pod, when it
-    /// is counted or, ignored, has been let go.
+    /// Count a podFailurePolicy decision on a failed Pod for metrics: once per Pod, when it is counted or, if ignored,
+    /// released.
     PolicyApplied(FailureAction),
 }
 
-/// A Pod to be created.
+/// A Pod to create.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NewPod {
     /// Its completion index, for Indexed Jobs.
     pub index: Option<u32>,
-    /// How often its index failed before, for Jobs that limit failures by index.
+    /// The earlier failures of its index, for Jobs that limit failures per index.
     pub failures: Option<FailureCounts>,
-    /// The end of its name.
+    /// The suffix of its name.
     pub suffix: PodSuffix,
-    /// Why it is asked for, for metrics.
+    /// The reason for its creation, for metrics.
     pub reason: CreationReason,
 }
 
 impl NewPod {
-    /// Which creation it is.
+    /// Returns the identity of this creation.
     pub fn id(&self) -> CreationId {
         CreationId {
             index: self.index,
@@ -52,17 +52,17 @@ impl NewPod {
     }
 }
 
-/// Which creation of a Job is meant: its Pod's name follows from this.
+/// Identifies one creation of a Job: the Pod's name follows from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CreationId {
     /// The Pod's completion index, for Indexed Jobs.
     pub index: Option<u32>,
-    /// The end of its name.
+    /// The suffix of its name.
     pub suffix: PodSuffix,
 }
 
 impl CreationId {
-    /// The Pod that is asked for.
+    /// Returns the Pod to create.
     pub(super) fn pod(self, failures: Option<FailureCounts>, reason: CreationReason) -> NewPod {
         NewPod {
             index: self.index,
@@ -73,19 +73,19 @@ impl CreationId {
     }
 }
 
-/// Why a Pod is created, going by the Pods that were known when it was asked for.
+/// The reason for creating a Pod, derived from the Pods known at the time of the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CreationReason {
     /// No Pod of the Job has failed or is being deleted.
     New,
     /// Some have failed or are being deleted.
     RecreateTerminatingOrFailed,
-    /// Some have failed, of a Job that replaces Pods only then.
+    /// Some have failed, of a Job that replaces only failed Pods.
     RecreateFailed,
 }
 
 impl CreationReason {
-    /// Its word in metrics.
+    /// Returns its label value in metrics.
     pub fn word(self) -> &'static str {
         match self {
             Self::New => "new",
@@ -95,13 +95,12 @@ impl CreationReason {
     }
 }
 
-/// How a write that the machine asked for ended. What it changed in the Pods is already in their
-/// records.
+/// The result of a write that the machine requested. Changes of Pods are already in their records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The Pod exists; its record is in the table.
     PodCreated(CreationId),
-    /// The Pod was not created, or nobody knows.
+    /// The Pod was not created, or the result is unknown.
     PodNotCreated(CreationId, CreateError),
     /// The delete was accepted, or the Pod was gone already.
     PodDeleted(Slot),
@@ -109,22 +108,22 @@ pub enum Outcome {
     PodNotDeleted(Slot),
     /// The finalizer is off, or the Pod was gone already.
     FinalizerRemoved(Slot),
-    /// The finalizer is still on, or nobody knows.
+    /// The finalizer is still on, or the result is unknown.
     FinalizerNotRemoved(Slot),
-    /// The finalizer is still on, as the Pod is not what it was known to be. Now it is.
+    /// The finalizer is still on, because the Pod had changed. Its record is current now.
     PodChanged(Slot),
-    /// The server has the status of the last [`Effect::WriteStatus`].
+    /// The status of the last [`Effect::WriteStatus`] is stored.
     StatusWritten,
-    /// It has not, or nobody knows.
+    /// It is not stored, or the result is unknown.
     StatusNotWritten,
-    /// The server has the object of the last [`Effect::MakeGangObject`].
+    /// The object of the last [`Effect::MakeGangObject`] exists.
     GangObjectMade,
-    /// It has not, or nobody knows.
+    /// It was not created, or the result is unknown.
     GangObjectNotMade(CreateError),
 }
 
 impl Outcome {
-    /// Whether it is how a write to a Pod ended.
+    /// Returns true for the result of a write to a Pod.
     pub(super) fn is_of_pod(&self) -> bool {
         match self {
             Self::PodCreated(_)
@@ -142,25 +141,26 @@ impl Outcome {
     }
 }
 
-/// Why a Pod, or an object of a gang, was not created.
+/// The reason why a Pod or a gang object was not created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CreateError {
     /// Another object has that name.
     NameTaken,
-    /// The namespace is going away: no Pod will ever be created here again.
+    /// The namespace is being deleted: no Pod can be created in it any more.
     NamespaceTerminating,
-    /// The server said no.
+    /// The API server refused the request.
     Refused,
-    /// The server, or whom it asked, said no for now. It is worth a try after so long at most.
+    /// The request was refused for now, by the API server, a webhook or a quota. A retry is worthwhile after at most
+    /// this long.
     RefusedFor(Duration),
-    /// There was no answer, or one that does not tell.
+    /// There was no response, or one that leaves the result open.
     Unknown,
-    /// It was not sent, as the Job wants no Pods any more.
+    /// The request was not sent, because the Job wants no Pods any more.
     NotSent,
 }
 
 impl CreateError {
-    /// Whether people are to be told.
+    /// Returns true if the error warrants an Event.
     pub fn is_failure(self) -> bool {
         match self {
             Self::Refused | Self::RefusedFor(_) | Self::Unknown => true,

@@ -1,25 +1,24 @@
-//! How a Job ends.
+//! Decides whether a Job ends, and how.
 //!
-//! Source: docs/rules/jobs.md, 2.3 to 2.6 and 6.2. The first test that holds decides; failure is
-//! tested before success. Upstream deletes the active Pods first and announces the verdict with the
-//! status that names what led to it; here that status goes first, for deletions may take long and a
-//! controller may end in between.
+//! Source: docs/rules/jobs.md, 2.3 to 2.6 and 6.2. The first test that holds decides; failure is tested before success.
+//! Upstream deletes the active Pods first and announces the verdict in the status that records its cause. Here that
+//! status comes first, because deletions may take long and the controller may exit in between.
 //!
-//! Must not: write to a Pod for a verdict that the server does not have yet.
+//! Must not: write to a Pod for a verdict that is not stored yet.
 
 use crate::model::{ConditionKind, JobSpec, JobStatus, Report, RestartPolicy};
 
 use super::{counting::Counting, job::Basis};
 
-/// How a Job ends, and why.
+/// The result of a Job, and its reason.
 #[doc(alias = "finishedCondition")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// Whether it ends Complete; else Failed.
+    /// True for Complete, false for Failed.
     pub success: bool,
-    /// One word.
+    /// The condition's reason, one word.
     pub reason: String,
-    /// A sentence.
+    /// The condition's message, a sentence.
     pub message: String,
 }
 
@@ -40,7 +39,7 @@ impl Verdict {
         Self::new(true, reason, message)
     }
 
-    /// What people are told once the Job has ended.
+    /// Returns the Events for a Job that has ended with this verdict.
     #[doc(alias = "recordJobFinished")]
     pub(super) fn reports(&self, spec: &JobSpec, status: &JobStatus) -> Vec<Report> {
         if !self.success {
@@ -59,7 +58,7 @@ impl Verdict {
         too_many.into_iter().chain([completed]).collect()
     }
 
-    /// The condition that announces the verdict, while the Job's Pods are still there.
+    /// Returns the condition that announces the verdict while the Job's Pods still exist.
     pub(super) fn interim(&self) -> ConditionKind {
         if self.success {
             ConditionKind::SuccessCriteriaMet
@@ -68,7 +67,7 @@ impl Verdict {
         }
     }
 
-    /// The condition that ends the Job.
+    /// Returns the condition that ends the Job.
     pub(super) fn terminal(&self) -> ConditionKind {
         if self.success {
             ConditionKind::Complete
@@ -78,21 +77,20 @@ impl Verdict {
     }
 }
 
-/// The Job's verdict, and how far it has come.
+/// The Job's verdict, and its progress from decided to stored.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ending {
-    /// The verdict, going by what is known now. Nothing is done for it before the server has it.
+    /// The verdict, by the current state. No Pod is written to for it before it is stored.
     verdict: Option<Verdict>,
-    /// Whether a status write has carried it: then it stands, also if what led to it (restarts of
-    /// Pods that are gone by now) can no longer be seen.
+    /// A status write has carried the verdict. It then stands, even if its cause (restarts of Pods that are gone) is no
+    /// longer visible.
     announced: bool,
-    /// What the first Pod led to that fails the Job by the podFailurePolicy.
+    /// The verdict of the first Pod that fails the Job by the podFailurePolicy.
     fail_job: Option<Verdict>,
 }
 
 impl Ending {
-    /// Takes over from the machine before what the server does not tell: what a Pod led to that failed the
-    /// Job and may be gone.
+    /// Inherits the state that is not stored: the FailJob verdict of a Pod that may be gone.
     pub(super) fn succeed_to(&mut self, before: &Self) {
         self.fail_job.clone_from(&before.fail_job);
     }
@@ -101,20 +99,20 @@ impl Ending {
         self.verdict.as_ref()
     }
 
-    /// Whether the Job fails: its Pods are deleted with their finalizer on, and count.
+    /// Returns true if the Job fails: its Pods are deleted with their finalizer on, and count.
     pub(super) fn fails(&self) -> bool {
         self.verdict
             .as_ref()
             .is_some_and(|verdict| !verdict.success)
     }
 
-    /// A Pod fails the Job by the podFailurePolicy. The first that does keeps its message.
+    /// Fails the Job by the podFailurePolicy. The first Pod that does keeps its message.
     pub(super) fn fail_job(&mut self, message: &str) {
         self.fail_job
             .get_or_insert_with(|| Verdict::failed("PodFailurePolicy", message));
     }
 
-    /// Finds the verdict, going by all that is known.
+    /// Finds the verdict for the current state.
     pub(super) fn judge(
         &mut self,
         basis: &Basis<'_>,
@@ -137,18 +135,18 @@ impl Ending {
             .or_else(|| completions_verdict(basis, counting, creates));
     }
 
-    /// Whether the server has yet to hear of the verdict.
+    /// Returns true if there is a verdict that is not stored yet.
     pub(super) fn must_announce(&self, stored: &JobStatus) -> bool {
         let verdict = self.verdict.as_ref();
         verdict.is_some_and(|verdict| stored.true_condition(verdict.interim()).is_none())
     }
 
-    /// The status that is about to be made carries the verdict, if there is one.
+    /// Marks the verdict, if any, as carried by the status that is composed next.
     pub(super) fn announce(&mut self) {
         self.announced |= self.verdict.is_some();
     }
 
-    /// Whether a status write has carried the verdict.
+    /// Returns true if a status write has carried the verdict.
     pub(super) fn is_announced(&self) -> bool {
         self.announced
     }
@@ -201,8 +199,8 @@ fn success_policy_verdict(basis: &Basis<'_>, counting: &Counting) -> Option<Verd
     ))
 }
 
-/// All wanted completions are there. Pods that are still active are too many then, but where no
-/// number is wanted they may run to their end, and nobody stops those of a Job that is deleted.
+/// Returns success once the wanted completions are reached. Pods that are still active are then surplus. They are
+/// awaited if `completions` is unset, or if the Job is being deleted, because then nothing stops them.
 fn completions_verdict(basis: &Basis<'_>, counting: &Counting, creates: bool) -> Option<Verdict> {
     let none_comes = counting.tally().active == 0 && !creates;
     let succeeded = counting.succeeded(basis);

@@ -1,15 +1,15 @@
-//! How long the Job's writes to Pods take, from asked for to answered.
+//! Measures the latency of the Job's Pod writes, queueing included.
 //!
-//! They wait in one line with those of all other Jobs, so this is what a Job can know of how much there
-//! is to do for all. One write is timed at a time; answers come about in the order of the writes.
+//! All Jobs share one queue, so this is the Job's only signal of the overall load. One write is timed at a time;
+//! responses come roughly in the order of the writes.
 //!
-//! Must not: know what the writes are.
+//! Must not: know the content of the writes.
 
 use std::time::Duration;
 
 use crate::model::Monotonic;
 
-/// See the module's text.
+/// Counts requested and answered Pod writes of a Job, and times one of them at a time.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Errands {
     asked: u64,
@@ -20,13 +20,13 @@ pub(super) struct Errands {
 
 #[derive(Clone, Debug)]
 struct Timed {
-    /// Which of the writes it is.
+    /// The write's position in the sequence of requests.
     number: u64,
     since: Monotonic,
 }
 
 impl Errands {
-    /// A write was asked for.
+    /// Records a requested write.
     pub(super) fn ask(&mut self, now: Monotonic) {
         self.asked += 1;
         self.timed.get_or_insert(Timed {
@@ -35,7 +35,7 @@ impl Errands {
         });
     }
 
-    /// A write was answered.
+    /// Records the response to a write.
     pub(super) fn answer(&mut self, now: Monotonic) {
         self.answered += 1;
         if let Some(timed) = self.timed.take_if(|timed| timed.number <= self.answered) {
@@ -43,9 +43,9 @@ impl Errands {
         }
     }
 
-    /// How long the write took that was timed last, or how long the one that is timed has taken so far
-    /// if that is longer: in doublings, so that what waits for a part of it is not put off by a little
-    /// again and again.
+    /// Returns the latency of the last timed write, or the age of the one being timed if that is longer. The age is
+    /// rounded down to a power of two seconds: otherwise a wait derived from it would be extended a little again and
+    /// again.
     pub(super) fn take(&self, now: Monotonic) -> Duration {
         let so_far = self.timed.as_ref().map_or(Duration::ZERO, |timed| {
             let seconds = now.since(timed.since).as_secs();
@@ -69,7 +69,7 @@ mod tests {
         assert_eq!(took(&errands, 100), 0);
         errands.answer(at(103));
         assert_eq!(took(&errands, 103), 3);
-        // Nothing was timed when the second was asked for, and nothing is now.
+        // No write was being timed when the second was requested, and none is now.
         errands.answer(at(120));
         assert_eq!(took(&errands, 120), 3);
         errands.ask(at(130));

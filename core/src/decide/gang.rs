@@ -1,9 +1,8 @@
-//! Which PodGroup a Job's Pods are put into, if the scheduler is to start all of them or none.
+//! Provides the PodGroup for a gang: a Job with Pods that the scheduler starts all at once or not at all.
 //!
-//! Source: docs/rules/jobs.md, 8. A Job that is a gang gets a Workload and a PodGroup before its
-//! first Pod; while one of them is being made, or was refused, nothing else is done for the Job.
-//! What somebody else made is used only where it is clear that it is meant, and never changed: in
-//! doubt the Pods are scheduled one by one, as ever.
+//! Source: docs/rules/jobs.md, 8. A gang gets a Workload and a PodGroup before its first Pod. While one of them is
+//! being created or its backoff runs, the Job does nothing else. Objects of other creators are used only if they
+//! clearly belong to the Job, and never changed. In doubt the Pods are scheduled one by one.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,14 +15,14 @@ use crate::model::{
 
 use super::{CreateError, Report, backoff::Backoff, job::KnownJob};
 
-/// How often it is looked whether the object whose name is taken is the one that is wanted:
-/// upstream's default for conflicts.
+/// The number of times that the object with the taken name is compared with the wanted one: upstream's default for
+/// conflicts.
 const ATTEMPTS: u32 = 5;
 
-/// How long to wait before looking again.
+/// The pause before the next comparison.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Why a gang's Pods are scheduled one by one after all.
+/// The reason why a gang's Pods are scheduled one by one after all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fallback {
     /// The Job had begun before it could have a Workload.
@@ -46,22 +45,22 @@ pub enum Fallback {
     ForeignPodGroup,
 }
 
-/// How far a Job's gang has come.
+/// The state of a Job's gang: its Workload and PodGroup as known, the creation in flight, and the fallback.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Gang {
     job: Uid,
-    /// None until it is told: where gangs are not asked for, it never is.
+    /// `None` until the first [`Gang::hear`]; stays `None` where gang scheduling is off.
     facts: Option<GangFacts>,
     group: Option<Arc<PodGroup>>,
     fallback: Option<Fallback>,
-    /// The fallback, if nobody has heard of it.
+    /// A fallback that was not reported yet.
     news: Option<Fallback>,
     making: Option<GangObject>,
-    /// How often in a row a name was taken.
+    /// The number of consecutive failures because the name was taken.
     taken: u32,
     look_again: Option<Monotonic>,
     backoff: Backoff,
-    /// Everything else waits.
+    /// All other work of the Job waits.
     waits: bool,
 }
 
@@ -74,33 +73,33 @@ impl Gang {
         }
     }
 
-    /// Whether the Job waits for its Workload or PodGroup.
+    /// Returns true if the Job waits for its Workload or PodGroup.
     pub(super) fn waits(&self) -> bool {
         self.waits
     }
 
-    /// When to look again, if it is not yet time.
+    /// Returns when to check again, if that time is not over.
     pub(super) fn due_at(&self, now: Monotonic) -> Option<Monotonic> {
         let again = self.look_again.filter(|at| *at > now);
         again.max(self.backoff.opens_at(now)).filter(|_| self.waits)
     }
 
-    /// Takes in which Workloads and PodGroups there are.
+    /// Applies the current Workloads and PodGroups.
     pub(super) fn hear(&mut self, facts: GangFacts) {
         self.facts = Some(facts);
     }
 
-    /// The PodGroup that new Pods are put into.
+    /// Returns the PodGroup for new Pods.
     pub(super) fn group(&self) -> Option<&Arc<PodGroup>> {
         self.group.as_ref()
     }
 
-    /// Why Pods are scheduled one by one, once each time that it is news.
+    /// Returns why Pods are scheduled one by one, once per change of the reason.
     pub(super) fn take_news(&mut self) -> Option<Fallback> {
         self.news.take()
     }
 
-    /// Takes in that a Workload or PodGroup was made; it is among the facts by now.
+    /// Handles a created Workload or PodGroup, which is among the facts by now.
     pub(super) fn made(&mut self, job: &str, now: Monotonic) -> Option<Report> {
         self.taken = 0;
         self.backoff.succeed(now);
@@ -111,7 +110,7 @@ impl Gang {
         Some(Report::normal("WorkloadCreated", &message))
     }
 
-    /// Takes in that a Workload or PodGroup was not made, or that nobody knows.
+    /// Handles a failed creation of a Workload or PodGroup, or an unknown result.
     pub(super) fn not_made(&mut self, error: CreateError, now: Monotonic) {
         self.making = None;
         self.taken += 1;
@@ -123,8 +122,8 @@ impl Gang {
         }
     }
 
-    /// Sees to it that new Pods have their PodGroup. While everything else has to wait it is an error, with
-    /// what is to be made for it, if anything is.
+    /// Ensures that new Pods have their PodGroup. Returns an error while all other work must wait, with the object to
+    /// create, if any.
     pub(super) fn settle(
         &mut self,
         job: &KnownJob,
@@ -167,16 +166,16 @@ impl Gang {
     }
 }
 
-/// What is to be done for a gang.
+/// The next step for a gang.
 #[derive(Debug, PartialEq, Eq)]
 enum GangStep {
-    /// This is its PodGroup.
+    /// Put new Pods into this PodGroup.
     Join(Arc<PodGroup>),
-    /// This is missing.
+    /// Create this object.
     Make(GangObject),
 }
 
-/// What is to be done for a gang by what there is, or why it is scheduled as any other Job.
+/// Returns the next step for the existing objects, or why the Pods are scheduled one by one.
 fn next(
     job: &JobKey,
     uid: Uid,
@@ -213,7 +212,7 @@ fn next(
     }
 }
 
-/// Whether a status tells of nothing done yet. One that was suspended early has no other trace.
+/// Returns true if the status shows no progress yet. A Job that was suspended early shows only its condition.
 fn has_not_begun(status: &JobStatus) -> bool {
     let mut conditions = status.conditions.iter();
     status.start_time.is_none()

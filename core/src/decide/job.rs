@@ -1,10 +1,11 @@
-//! The Job itself, as the server has it.
+//! Holds the Job as stored on the API server.
 //!
 //! Must not: know of Pods.
 
 use crate::model::{Job, JobKey, JobSpec, JobStatus, Limits, PerIndexLimit, StatusChange};
 
-/// See the module's text.
+/// The stored Job that a machine works on. Once `outdated` is set the fields do not change any more, and the machine
+/// must be replaced.
 #[derive(Clone, Debug)]
 pub(super) struct KnownJob {
     pub(super) key: JobKey,
@@ -12,7 +13,7 @@ pub(super) struct KnownJob {
     pub(super) status: JobStatus,
     pub(super) deleting: bool,
     pub(super) gone: bool,
-    /// It has become another one than the machine was built on.
+    /// The spec or the counts changed in a way that a running machine cannot apply.
     outdated: bool,
 }
 
@@ -28,8 +29,8 @@ impl KnownJob {
         }
     }
 
-    /// Takes in a newer version; whether the machine may go on. A status with other gauges or shared fields does not
-    /// outdate it: nothing that a machine is built on differs.
+    /// Applies a newer version. Returns true if the machine may go on. Changed gauges or shared fields of the status do
+    /// not outdate it: no machine state derives from them.
     pub(super) fn take_in(&mut self, job: &Job) -> bool {
         let recounts = self.status.change_to(&job.status) == StatusChange::Counts;
         self.outdated |= !has_same_rules(&self.spec, &job.spec) || recounts;
@@ -46,21 +47,21 @@ impl KnownJob {
         self.outdated && !self.gone
     }
 
-    /// Whether all that is left is to let the Pods go: the Job has ended or is no more.
+    /// Returns true if the machine only has to release Pods: the Job has ended or is gone.
     pub(super) fn is_over(&self) -> bool {
         self.gone || self.status.is_finished()
     }
 }
 
-/// What the parts of a machine go by and do not own.
+/// Read-only context for the parts of a machine.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Basis<'a> {
     pub(super) job: &'a KnownJob,
     pub(super) spec: &'a JobSpec,
     pub(super) limits: &'a Limits,
-    /// Whether all that is left is to let the Pods go.
+    /// The machine only has to release Pods.
     pub(super) is_over: bool,
-    /// Whether the Job fails: its Pods are deleted with their finalizer on, and count.
+    /// The Job fails: its Pods are deleted with their finalizer on, and count.
     pub(super) fails: bool,
 }
 
@@ -76,9 +77,9 @@ impl<'a> Basis<'a> {
     }
 }
 
-/// Whether two specs of a Job are alike in what a machine is built on.
+/// Returns true if two specs agree in all fields that machine state derives from.
 ///
-/// Each field is named, so that nobody adds one to a Job without a thought of where it belongs.
+/// Each field is listed, so a new field of a Job needs a decision here.
 fn has_same_rules(one: &JobSpec, other: &JobSpec) -> bool {
     let JobSpec {
         completions,
@@ -87,14 +88,14 @@ fn has_same_rules(one: &JobSpec, other: &JobSpec) -> bool {
         pod_failure,
         success,
         per_index,
-        // Read anew in each turn.
+        // Read anew in each pass.
         parallelism: _,
         backoff_limit: _,
         active_deadline: _,
         suspend: _,
         restart_policy: _,
         own_scheduling_group: _,
-        // Read by others than the machine.
+        // Not used by the machine.
         ttl_after_finished: _,
         managed_by: _,
     } = one;

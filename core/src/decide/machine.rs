@@ -1,7 +1,7 @@
-//! The Job machine: all that others may call, and the pass over the rules in their order.
+//! Implements the Job state machine: its public methods, and the pass over the rules in their order.
 //!
-//! Its parts have their state each to themselves; values pass between them here. What has no file of its own
-//! is here, too: Jobs of a completion mode that nobody knows.
+//! Each part owns its state; values pass between the parts here. Jobs of an unknown completion mode have no file of
+//! their own and are handled here, too.
 
 #[cfg(test)]
 mod tests;
@@ -29,17 +29,14 @@ use super::{
 
 /// The decision state of one Job.
 ///
-/// Four kinds of method. `handle_*` take input: the Job, Pods by slot, outcomes of own writes, and of
-/// a gang ([`JobMachine::is_gang`]) Workloads and PodGroups.
-/// [`JobMachine::decide`] draws the conclusions, once after any number of `handle_*`, when no mark is
-/// left in the table.
-/// [`JobMachine::poll_effect`] then gives what to do until it is empty, and
-/// [`JobMachine::poll_timeout`] when to decide again though nothing happened.
+/// There are four kinds of method. `handle_*` take input: the Job, Pods by slot, results of own writes, and for a gang
+/// ([`JobMachine::is_gang`]) Workloads and PodGroups. Call [`JobMachine::decide`] once after any number of `handle_*`,
+/// when the Pod table has no dirty slots. Then drain [`JobMachine::poll_effect`] for actions.
+/// [`JobMachine::poll_timeout`] returns when to decide again without new input.
 ///
-/// A new machine must hear of every Pod there is before its first `decide`. What it cannot take
-/// in by change (somebody else wrote the status, `completions` changed) makes
-/// [`JobMachine::is_outdated`] true; its [`JobMachine::successor`] then starts from the store, as
-/// after a restart.
+/// A new machine needs every existing Pod before its first `decide`. Some changes cannot be applied to a running
+/// machine: another client wrote the status, or `completions` changed. Then [`JobMachine::is_outdated`] is true, and
+/// the machine's [`JobMachine::successor`] starts from the stored state, as after a restart.
 #[derive(Clone, Debug)]
 #[doc(alias = "syncJob")]
 pub struct JobMachine {
@@ -49,8 +46,8 @@ pub struct JobMachine {
     ending: Ending,
     counting: Counting,
     creations: Creations,
-    /// Creations whose Pods are here: their places are given up once these have been heard of, which costs
-    /// less than to free and to take them.
+    /// Creations with a Pod in the table. Their places are freed once those Pods have been handled: this is cheaper
+    /// than freeing a place and taking it again.
     arrived: Vec<CreationId>,
     status: StatusWriter,
     errands: Errands,
@@ -62,7 +59,7 @@ pub struct JobMachine {
 }
 
 impl JobMachine {
-    /// A machine for a Job, as the server has it.
+    /// Creates a machine for a Job as stored on the API server.
     pub fn new(job: &Job, limits: Limits) -> Self {
         Self {
             limits,
@@ -82,9 +79,8 @@ impl JobMachine {
         }
     }
 
-    /// The machine that takes over after this one, with what cannot be read from the store: the
-    /// failures in a row, what a Pod led to that failed the Job and may be gone, and creations of
-    /// which nobody knows whether they happened.
+    /// Creates the machine that replaces this one. It inherits the state that is not stored: consecutive failures, the
+    /// FailJob verdict of a Pod that may be gone, and creations with an unknown result.
     #[must_use]
     pub fn successor(&self, job: &Job) -> Self {
         let mut next = Self::new(job, self.limits);
@@ -101,8 +97,8 @@ impl JobMachine {
         next
     }
 
-    /// Takes in a newer version of the Job. Not to be called while a status write is under way:
-    /// what it brings may be that very write.
+    /// Applies a newer version of the Job. Must not be called while a status write is in flight: the new version may be
+    /// the result of that write.
     pub fn handle_job(&mut self, job: &Job) {
         let before = self.job.status.clone();
         if !self.job.take_in(job) {
@@ -116,20 +112,20 @@ impl JobMachine {
         }
     }
 
-    /// Another Job controller has written the Job's status. Returns the report if this one gives way from now on: no
-    /// effect, as a successor may come before it is asked for.
+    /// Handles a status write by another Job controller. Returns a report if this controller stops creating Pods from
+    /// now on. The report is no effect, because a successor may replace this machine before its effects are polled.
     pub fn handle_foreign_status(&mut self, now: Monotonic) -> Option<Report> {
         let alone_after = self.limits.alone_after?;
         let begins = self.contest.foreign_status(now);
         begins.then(|| contest::report(alone_after))
     }
 
-    /// Compares a status with the one that the machine knows to be stored.
+    /// Compares a status with the stored one, as this machine knows it.
     pub fn change_to(&self, status: &JobStatus) -> StatusChange {
         self.job.status.change_to(status)
     }
 
-    /// The Job is no more; what is left of it is to let its Pods go.
+    /// Handles the deletion of the Job: from now on the machine only releases its Pods.
     pub fn handle_job_gone(&mut self) {
         if !self.job.gone {
             self.job.gone = true;
@@ -138,7 +134,7 @@ impl JobMachine {
         }
     }
 
-    /// Takes in what is known of the Pod in a slot: its record, or that it is gone.
+    /// Handles the current record of the Pod in a slot, or `None` if the Pod is gone.
     pub fn handle_pod(&mut self, slot: Slot, pod: Option<&PodRecord>) {
         if let Some(pod) = pod.filter(|_| !self.creations.is_empty())
             && let Some(suffix) = PodSuffix::of_name(pod.name.tail())
@@ -160,35 +156,34 @@ impl JobMachine {
         }
     }
 
-    /// Whether it is to be told of Workloads and PodGroups before each [`JobMachine::decide`].
+    /// Returns true if the machine needs Workloads and PodGroups before each [`JobMachine::decide`].
     pub fn is_gang(&self) -> bool {
         self.job.spec.is_gang()
     }
 
-    /// Takes in which Workloads and PodGroups there are.
+    /// Applies the current Workloads and PodGroups.
     pub fn handle_gang(&mut self, facts: GangFacts) {
         self.gang.hear(facts);
     }
 
-    /// Whether the Job wants no new Pods, whatever it asked for before: it ends, or is suspended. A creation
-    /// that waits to be sent need not be.
+    /// Returns true if the Job ends, is suspended, or wants no new Pods for another reason. Creations that are still
+    /// queued need not be sent.
     pub fn wants_no_pods(&self) -> bool {
         let ends = self.ending.verdict().is_some();
         ends || self.job.spec.suspend || self.job.deleting || self.job.gone || self.contest.is_on()
     }
 
-    /// The PodGroup that new Pods are put into.
+    /// Returns the PodGroup for new Pods.
     pub fn pod_group(&self) -> Option<&Arc<PodGroup>> {
         self.gang.group()
     }
 
-    /// Why the Job's Pods are scheduled one by one, once each time that it is news.
+    /// Returns why the Job's Pods are scheduled one by one, once per change of the reason.
     pub fn new_fallback(&mut self) -> Option<Fallback> {
         self.gang.take_news()
     }
 
-    /// Takes in how one of this machine's writes ended. What it changed in the Pods comes through
-    /// [`JobMachine::handle_pod`].
+    /// Handles the result of one of this machine's writes. Changes of Pods arrive through [`JobMachine::handle_pod`].
     pub fn handle_outcome(&mut self, outcome: Outcome, now: Monotonic) {
         if outcome.is_of_pod() {
             self.errands.answer(now);
@@ -231,10 +226,10 @@ impl JobMachine {
         }
     }
 
-    /// Draws the conclusions from all that was heard.
+    /// Applies the rules to all input so far.
     ///
-    /// One that is outdated decides nothing: its successor will. Nor does one that has yet to hear of
-    /// Pods: those that it believes to be missing, or to be there, may be just these.
+    /// An outdated machine decides nothing and leaves that to its successor. Neither does a machine with unhandled
+    /// Pods: its view of missing and existing Pods may be wrong.
     pub fn decide(&mut self, pods: &PodTable, now: Now) {
         self.timeout = None;
         if self.is_outdated() || pods.is_dirty() {
@@ -247,7 +242,7 @@ impl JobMachine {
             if !self.job.deleting {
                 return;
             }
-            // Its Pods would else keep it from going.
+            // Otherwise the finalizers of its Pods would block its deletion.
             self.handle_job_gone();
         }
         for slot in self.counting.take_revisits() {
@@ -267,28 +262,28 @@ impl JobMachine {
         self.set_timeout(now);
     }
 
-    /// Gives the next thing to do.
+    /// Returns the next action.
     pub fn poll_effect(&mut self) -> Option<Effect> {
         self.effects.pop_front()
     }
 
-    /// Gives when to [`JobMachine::decide`] again, and why: for what comes first, if nobody sets a clock.
+    /// Returns when to call [`JobMachine::decide`] again, and the reason of the earliest wait by the current clocks.
     pub fn poll_timeout(&self) -> Option<(Timeout, &'static str)> {
         self.timeout
     }
 
-    /// Whether the machine must give way to its [`JobMachine::successor`].
+    /// Returns true if the machine must be replaced by its [`JobMachine::successor`].
     pub fn is_outdated(&self) -> bool {
         self.job.is_outdated()
     }
 
-    /// Whether a status write is under way.
+    /// Returns true if a status write is in flight.
     pub fn is_writing_status(&self) -> bool {
         self.status.is_writing()
     }
 
-    /// Panics if a sum, a set or a list is not what it would be if it were made anew from the
-    /// Pods. To be called when the machine has heard of every Pod; costs a look at all of them.
+    /// Panics if a sum, a set or a list differs from one computed anew from all Pods. Every Pod must have been handled;
+    /// visits all of them.
     #[doc(hidden)]
     pub fn debug_check(&self, pods: &PodTable) {
         let basis = Basis::new(&self.job, &self.limits, self.ending.fails());
@@ -300,7 +295,7 @@ impl JobMachine {
         (basis, &mut self.counting)
     }
 
-    /// One pass over the rules, in their order.
+    /// Applies the rules once, in their order.
     fn conduct(&mut self, pods: &PodTable, now: Now) {
         let KnownJob { spec, status, .. } = &self.job;
         let report = self.suspension.begin_turn(spec, status, now.wall);
@@ -313,7 +308,7 @@ impl JobMachine {
             self.counting.give_up_place(*id);
         }
         if !lost.is_empty() {
-            // They may have been all that was waited for.
+            // The verdict may have waited for these creations alone.
             self.judge(now);
         }
         let (basis, counting) = self.counting();
@@ -352,7 +347,7 @@ impl JobMachine {
             let wants = wants_pod(&basis, counting, creations, now);
             self.contest.goes_on(wants, alone_after, now.monotonic)
         });
-        // Every controller must see the run before its Pods are named after it.
+        // Every controller must see the run before it names Pods after it.
         let may_create = !is_contested && !self.suspension.begins_run(&self.job.status);
         for pod in manage_pods(&basis, counting, creations, pods, (may_create, now)) {
             self.errands.ask(now.monotonic);
@@ -360,7 +355,7 @@ impl JobMachine {
         }
     }
 
-    /// Does what follows from a verdict, as far as it may be done by now.
+    /// Acts on a verdict, as far as the stored status permits.
     fn follow_verdict(&mut self, pods: &PodTable) {
         let must_announce = self.ending.must_announce(&self.job.status);
         if must_announce || self.may_end() {
@@ -375,7 +370,7 @@ impl JobMachine {
         }
     }
 
-    /// No Pod is kept for its index any more and, once none is active, none is waited for.
+    /// Keeps no failed Pod for its index any more and, if no Pod is active, waits for none.
     fn settle_all(&mut self, pods: &PodTable) {
         let creates = !self.creations.is_empty();
         let (basis, counting) = self.counting();
@@ -385,12 +380,12 @@ impl JobMachine {
         }
     }
 
-    /// Whether nothing keeps an announced verdict from being the Job's end.
+    /// Returns true if nothing keeps an announced verdict from becoming the Job's end.
     fn may_end(&self) -> bool {
         self.counting.is_settled() && self.creations.is_empty()
     }
 
-    /// Sees to it that new Pods have their PodGroup; whether everything else may go on.
+    /// Ensures that new Pods have their PodGroup. Returns true if all other work may go on.
     fn settle_gang(&mut self, pods: &PodTable, now: Monotonic) -> bool {
         let no_pods = pods.is_empty() && self.creations.is_empty();
         match self.gang.settle(&self.job, no_pods, now) {
@@ -402,7 +397,7 @@ impl JobMachine {
         }
     }
 
-    /// Sends a status write if one is due. The first after a verdict carries it.
+    /// Sends a status write if one is due. The first write after a verdict carries the verdict.
     fn write_status_if_due(&mut self, pods: &PodTable, now: Now) {
         let due = self.status_due_at(now.monotonic);
         if due.is_none_or(|due| due > now.monotonic) {
@@ -444,7 +439,7 @@ impl JobMachine {
         next
     }
 
-    /// When the next status write is due, if there is something to write.
+    /// Returns when the next status write is due, if there is anything to write.
     fn status_due_at(&self, now: Monotonic) -> Option<Monotonic> {
         if self.status.has_nothing_to_write() || self.job.is_over() {
             return None;
@@ -475,7 +470,7 @@ impl JobMachine {
         )
     }
 
-    /// The server has the status: what it names is counted, and people are told how the Job ended.
+    /// Handles a stored status: counts the Pods that it records, and reports how the Job ended.
     fn status_written(&mut self, now: Monotonic) {
         let Some(written) = self.status.written(now) else {
             return;
@@ -485,7 +480,7 @@ impl JobMachine {
         let (basis, counting) = self.counting();
         let applied = counting.status_written(&basis);
         if basis.job.status.is_finished() && counting.tally().with_finalizer > 0 {
-            // They came while the Job's end was under way.
+            // They came while the write of the Job's end was in flight.
             counting.let_go_of_all(&basis);
         }
         self.effects
@@ -499,7 +494,7 @@ impl JobMachine {
         }
     }
 
-    /// A status tells what has changed.
+    /// Marks the stored status as stale if Pods or creations have changed.
     fn note_changes(&mut self) {
         let (pods, creations) = (self.counting.take_changed(), self.creations.take_changed());
         if pods || creations {
@@ -507,7 +502,7 @@ impl JobMachine {
         }
     }
 
-    /// Whether the Job is one that lakh must not touch.
+    /// Returns true if lakh must not touch the Job.
     fn is_left_alone(&mut self) -> bool {
         if self.job.is_over() || self.job.spec.mode != CompletionMode::Unrecognized {
             return false;
@@ -524,7 +519,7 @@ impl JobMachine {
     fn send_pod_writes(&mut self, now: Monotonic) {
         let is_over = self.job.is_over();
         if self.ending.must_announce(&self.job.status) && !is_over {
-            // What led to the verdict stays until the server has it.
+            // Pods that led to the verdict stay until the verdict is stored.
             return;
         }
         let counts_success = self.ending.verdict().is_none() && !self.job.deleting && !is_over;
@@ -553,7 +548,7 @@ impl JobMachine {
         });
     }
 
-    /// All that it waits for, and why; what it does not wait for never comes.
+    /// Returns every possible wait and its reason. A timeout that is not awaited is unset.
     pub(super) fn waits(&self, now: Now) -> [(Timeout, &'static str); 10] {
         let is_over = self.job.is_over();
         let waits = self.gang.waits() && !is_over;
@@ -564,7 +559,7 @@ impl JobMachine {
         let basis = Basis::new(&self.job, &self.limits, self.ending.fails());
         let (counting, creations) = (&self.counting, &self.creations);
         let blocked = blocked_until(&basis, counting, creations, now).filter(|_| misses);
-        // Waits of indexes end where Pods are made.
+        // Index backoffs expire only where Pods are created.
         let is_alone = !self.contest.is_on();
         let index_due = counting.next_index_due().filter(|_| misses && is_alone);
         let repeat = creations.opens_at(monotonic);
@@ -590,7 +585,7 @@ impl JobMachine {
         ]
     }
 
-    /// What people are told of.
+    /// Returns the parts that an overview reads.
     pub(super) fn parts(&self) -> (Basis<'_>, &Counting, &Creations, &Ending, &Contest) {
         let basis = Basis::new(&self.job, &self.limits, self.ending.fails());
         let (counting, creations) = (&self.counting, &self.creations);

@@ -1,8 +1,7 @@
-//! Brings the number of active Pods to what is wanted.
+//! Brings the number of active Pods to the wanted number.
 //!
-//! Source: docs/rules/jobs.md, 2.5 and 4. Pods that are too many lose their finalizer first and
-//! are deleted then, so that they never count as failed; Pods of a Job that fails are deleted
-//! first, because they may count.
+//! Source: docs/rules/jobs.md, 2.5 and 4. Surplus Pods lose their finalizer before they are deleted, so they never
+//! count as failed. Pods of a failing Job are deleted first, because they may count.
 
 use crate::model::{Now, PodReplacement, PodTable, Slot, Timeout};
 
@@ -14,7 +13,7 @@ use super::{
     rank,
 };
 
-/// Deletes Pods as the spec wants it, and gives those that are to be created, if Pods may be created.
+/// Deletes Pods as the spec requires. Returns the Pods to create, if creation is allowed.
 #[doc(alias = "manageJob")]
 pub(super) fn manage_pods(
     basis: &Basis<'_>,
@@ -34,14 +33,14 @@ pub(super) fn manage_pods(
         return Vec::new();
     }
     if !may_create {
-        // It is looked at again when a backoff is over.
+        // A non-zero count schedules the next decision at the end of a backoff.
         creations.set_missing(missing(basis, counting, creations));
         return Vec::new();
     }
     create_missing(basis, counting, creations, now)
 }
 
-/// Returns whether a Pod is to be created now.
+/// Returns true if a Pod is to be created now.
 pub(super) fn wants_pod(
     basis: &Basis<'_>,
     counting: &Counting,
@@ -53,14 +52,14 @@ pub(super) fn wants_pod(
         && blocked_until(basis, counting, creations, now).is_none()
 }
 
-/// How many Pods are too many. Those whose creation is under way are not looked at: once here they are the first to
-/// go.
+/// Returns the number of surplus Pods. Creations in flight are left out: their Pods are the first to be deleted once
+/// they exist.
 fn surplus(basis: &Basis<'_>, counting: &Counting) -> u32 {
     let staying = counting.tally().active - counting.tally().to_delete;
     staying.saturating_sub(wanted_active(basis, counting, staying))
 }
 
-/// How many Pods are still to be asked for.
+/// Returns the number of Pods still to be requested.
 fn missing(basis: &Basis<'_>, counting: &Counting, creations: &Creations) -> u32 {
     let active = counting.tally().active + creations.len();
     let going = match basis.spec.pod_replacement {
@@ -84,8 +83,8 @@ fn delete_surplus(basis: &Basis<'_>, counting: &mut Counting, pods: &PodTable) {
         _ => (Vec::new(), candidates),
     };
     let more = surplus.saturating_sub(going.len());
-    // Their index is done already, by a Pod that had seemed lost: upstream ranks them with the others, and may
-    // stop one whose index is still wanted.
+    // Another Pod has completed their index, after it had seemed lost. Upstream ranks them with the others, and may
+    // stop a Pod of an index that is still wanted.
     let is_needless = |slot: &Slot| counting.is_needless(basis, *slot);
     let (needless, rest) = rest.into_iter().partition(is_needless);
     going.append(&mut rank::first_to_go(needless, pods, more));
@@ -96,7 +95,7 @@ fn delete_surplus(basis: &Basis<'_>, counting: &mut Counting, pods: &PodTable) {
     }
 }
 
-/// How many Pods shall be active (docs/rules/jobs.md, 4.1).
+/// Returns the wanted number of active Pods (docs/rules/jobs.md, 4.1).
 fn wanted_active(basis: &Basis<'_>, counting: &Counting, active: u32) -> u32 {
     let succeeded = counting.succeeded(basis);
     match basis.spec.completions {
@@ -148,8 +147,8 @@ fn creation_reason(basis: &Basis<'_>, counting: &Counting) -> CreationReason {
     }
 }
 
-/// Until when no Pod may be created, because Pods or creations failed. Of two waits the longer one: what
-/// is left of the other, if somebody sets the clock, is waited for then.
+/// Returns until when failed Pods or failed creations block new Pods. Returns the longer of the two waits. If a clock
+/// is set meanwhile, the rest of the other wait follows.
 pub(super) fn blocked_until(
     basis: &Basis<'_>,
     counting: &Counting,

@@ -1,14 +1,14 @@
-//! Decides what one Job needs next.
+//! Decides the next actions for one Job.
 //!
-//! Responsible for: turning what is known of a Job and its Pods, and the time, into effects.
-//! Must not: know of HTTP, JSON, tasks, locks, random sources or the wall clock; scan all Pods of
-//! a Job because of one Pod's event.
+//! Responsible for: turning the known state of a Job and its Pods, and the time, into effects.
+//! Must not: know of HTTP, JSON, tasks, locks, random sources or the wall clock; scan all Pods of a Job because of one
+//! Pod's event.
 //!
-//! Read first: [`JobMachine`], which has the order of the rules and passes values between its parts. Each part
-//! has its state to itself: `counting` (the Pods there are, how far each is counted, and their places),
-//! `creations` (the Pods that were asked for), `ending` (the verdict), `suspension`, `contest` (another controller), `status` (when and what is
-//! written) and `gang` (all Pods at once, or none). `manage_pods` compares the Pods there are with those that
-//! are wanted; `overview` tells people. The rules are those of Kubernetes' Job controller: docs/rules/jobs.md.
+//! Read first: [`JobMachine`]. It applies the rules in order and passes values between its parts. Each part owns its
+//! state: `counting` (the existing Pods, the progress of counting each, and their indexes and names), `creations`
+//! (requested Pods), `ending` (the verdict), `suspension`, `contest` (another controller), `status` (when to write the
+//! status, and its conditions) and `gang` (gang scheduling). `manage_pods` compares existing Pods with wanted ones;
+//! `overview` exposes the state to users. The rules are those of Kubernetes' Job controller: docs/rules/jobs.md.
 
 mod backoff;
 mod contest;

@@ -1,6 +1,6 @@
-//! What a Job's machine knows and waits for, for people who ask.
+//! Exposes the state and the waits of a Job's machine to users.
 //!
-//! [`Sums`] may be asked for after each turn, an [`Overview`] when somebody asks; [`IndexOverview`] costs a look at all
+//! [`Sums`] are cheap enough for each pass; an [`Overview`] is for single requests; [`IndexOverview`] visits all
 //! indexes.
 //!
 //! Must not: change anything.
@@ -11,31 +11,32 @@ use crate::model::Now;
 
 use super::{counting::IndexOverview, ending::Verdict, machine::JobMachine};
 
-/// See the module's text. Pods and indexes that nobody has counted yet are among those that ended.
+/// A snapshot of a Job's machine for display. Pods and indexes that are not counted yet are included among those that
+/// ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Overview {
-    /// Pods and indexes of a kind.
+    /// Pods and indexes by kind.
     pub sums: Sums,
-    /// Pods that succeeded; of an Indexed Job indexes.
+    /// Pods that succeeded; for an Indexed Job, indexes.
     pub succeeded: u32,
     /// Pods that failed.
     pub failed: u32,
-    /// Pods whose creation was asked for and that are not here yet.
+    /// Requested Pods that do not exist yet.
     pub creating: u32,
-    /// Pods that are wanted and were not asked for yet.
+    /// Pods that are wanted and were not requested yet.
     pub missing: u32,
-    /// How the Job ends, once that is known, and whether a status has said so.
+    /// The verdict, once there is one; true if it is stored.
     pub verdict: Option<(Verdict, bool)>,
-    /// A status write is under way.
+    /// A status write is in flight.
     pub writes_status: bool,
-    /// Another controller works on the Job, too: no Pod is made or deleted.
+    /// Another controller works on the Job, too: lakh creates no Pods.
     pub is_contested: bool,
-    /// What it waits for, and how long: what comes first is the first.
+    /// The waits and their remaining time, the shortest first.
     pub waits: Vec<(&'static str, Duration)>,
 }
 
 impl Overview {
-    /// What a machine knows and waits for.
+    /// Takes the overview of a machine.
     pub fn of(machine: &JobMachine, now: Now) -> Self {
         let (basis, counting, creations, ending, contest) = machine.parts();
         let waits = machine.waits(now);
@@ -60,18 +61,18 @@ impl Overview {
     }
 }
 
-/// How many Pods and indexes there are of a kind, for who counts them often.
+/// The numbers of Pods and indexes by kind, for frequent reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sums {
     /// Pods that are pending or running.
     pub active: u32,
-    /// Those of them that are ready.
+    /// Active Pods that are ready.
     pub ready: u32,
     /// Pods that are being deleted.
     pub terminating: u32,
     /// Pods that have the tracking finalizer.
     pub with_finalizer: u32,
-    /// Ended Pods that no status has named yet.
+    /// Ended Pods that no status write carries yet.
     pub to_be_named: u32,
     /// Indexes that succeeded.
     pub completed: u32,
@@ -82,7 +83,7 @@ pub struct Sums {
 }
 
 impl Sums {
-    /// Those of a machine.
+    /// Returns the sums of a machine.
     pub fn of(machine: &JobMachine) -> Self {
         let (_, counting, ..) = machine.parts();
         let tally = counting.tally();
@@ -101,7 +102,7 @@ impl Sums {
 }
 
 impl IndexOverview {
-    /// Those of a machine; none of a Job without indexes.
+    /// Returns the indexes of a machine; `None` for a Job without indexes.
     pub fn of(machine: &JobMachine) -> Option<Self> {
         let (basis, counting, ..) = machine.parts();
         basis.spec.is_indexed().then(|| counting.index_overview())

@@ -1,12 +1,12 @@
-//! Which active Pods go first when there are too many.
+//! Ranks surplus active Pods for deletion.
 //!
-//! Source: docs/rules/jobs.md, 4.8. Runs only when Pods must go, over the active Pods.
+//! Source: docs/rules/jobs.md, 4.8. Runs only when Pods must be deleted, over the active Pods.
 
 use std::{cmp::Reverse, collections::HashMap};
 
 use crate::model::{PodFlags, PodPhase, PodRecord, PodTable, Slot};
 
-/// Orders Pods: the smaller goes first.
+/// Deletion order of Pods: the smallest is deleted first.
 type PodRank = (
     bool,
     bool,
@@ -32,8 +32,8 @@ fn rank(slot: Slot, pod: &PodRecord) -> PodRank {
         0
     };
     (
-        // One that was let go, or that never was ours to count, is of no use: whoever let it go has perhaps
-        // forgotten it, after a restart.
+        // A Pod without the finalizer will not be counted, so it is of no use. The controller that released it may have
+        // forgotten it in a restart.
         pod.has(PodFlags::FINALIZER),
         pod.has(PodFlags::ASSIGNED),
         phase,
@@ -46,7 +46,7 @@ fn rank(slot: Slot, pod: &PodRecord) -> PodRank {
     )
 }
 
-/// Among ages, an unset time goes first, then the newest.
+/// Ranks an unset time first, then the newest.
 fn unset_is_newest(seconds: u32) -> u64 {
     if seconds == 0 {
         u64::MAX
@@ -55,7 +55,7 @@ fn unset_is_newest(seconds: u32) -> u64 {
     }
 }
 
-/// The `count` Pods of `candidates` that go first.
+/// Returns the `count` Pods of `candidates` to delete first.
 pub(super) fn first_to_go(candidates: Vec<Slot>, pods: &PodTable, count: usize) -> Vec<Slot> {
     if count == 0 {
         return Vec::new();
@@ -72,8 +72,8 @@ pub(super) fn first_to_go(candidates: Vec<Slot>, pods: &PodTable, count: usize) 
     ranked.into_iter().map(|(_, slot)| slot).collect()
 }
 
-/// Splits active Pods of an Indexed Job into those that must go whatever their number (no index,
-/// all but the best of each index, an index out of range), in that order, and the rest.
+/// Splits active Pods of an Indexed Job. The first list must be deleted whatever the number of Pods: without an index,
+/// all but the best of each index, and with an index out of range, in this order. The second list is the rest.
 pub(super) fn split_misplaced(
     candidates: Vec<Slot>,
     pods: &PodTable,

@@ -1,9 +1,8 @@
-//! When a status is worth a write, and what it says of how the Job stands.
+//! Schedules status writes and composes their conditions.
 //!
-//! Source: docs/rules/jobs.md, 2.7, 2.8 and 3.4. At most one write is under way; it carries all
-//! that came meanwhile. A verdict is announced by the first write that is sent after it, so that
-//! no status has what led to it without it, and once every Pod is counted and gone becomes the Job's
-//! end by another.
+//! Source: docs/rules/jobs.md, 2.7, 2.8 and 3.4. At most one write is in flight; it is followed by one write for all
+//! changes since. The first write after a verdict announces it, so no stored status shows the cause of a verdict
+//! without the verdict. Once every Pod is counted and gone, another write turns the verdict into the Job's end.
 //!
 //! Must not: count Pods.
 
@@ -15,43 +14,43 @@ use crate::model::{
 
 use super::{backoff::Backoff, ending::Verdict};
 
-/// For each so many Pods that run or are to run at once, a little progress may wait one more period: a status
-/// of so many tells of a few kilobytes of indexes. docs/flow.md.
+/// A little progress may wait one period for each this many Pods that run or should run at once. A status for this many
+/// Pods carries a few kilobytes of indexes. docs/flow.md.
 const CROWD: u32 = 1000;
 
-/// How many periods it waits at most: ten seconds by default, which is as long as people look at a Job before
-/// they take it for stuck. docs/flow.md.
+/// The maximum wait, in periods: ten seconds by default, about as long as a user watches a Job before taking it for
+/// stuck. docs/flow.md.
 const MOST_PERIODS: u32 = 10;
 
-/// The one write of the Job's status that may be under way, and when the next is due.
+/// Tracks the one status write of a Job that may be in flight, and schedules the next.
 #[derive(Clone, Debug, Default)]
 #[doc(alias = "updateJobStatus")]
 pub(super) struct StatusWriter {
     writing: Option<JobStatus>,
-    /// When the last status write was sent.
+    /// When the last status write was sent; unset after one that begins a run.
     written_at: Option<Monotonic>,
     is_stale: bool,
-    /// When that was first noticed.
+    /// When `is_stale` was first noticed.
     stale_since: Option<Monotonic>,
     backoff: Backoff,
 }
 
-/// What the next status would tell, as far as it matters when it is written.
+/// The properties of the next status that decide when it is written.
 #[derive(Clone, Debug, Default)]
 pub(super) struct News {
-    /// The Job's next step waits for it.
+    /// The Job's next step waits for the write.
     pub(super) is_urgent: bool,
     pub(super) flips_suspension: bool,
-    /// Pods are about to come or go by this machine's own writes. A status write waits for
-    /// them, no longer than one period, and has them all.
+    /// Own writes are about to add or remove Pods. A status write waits for them, for at most `patience`, and then
+    /// carries them all.
     pub(super) is_moving: bool,
     /// The Job ends.
     pub(super) ends: bool,
-    /// How many Pods run or are to run at once.
+    /// The number of Pods that run or should run at once.
     pub(super) crowd: u32,
-    /// How many Pods came or ended that the server's status does not tell of.
+    /// The number of Pods that were added or ended since the stored status.
     pub(super) progress: u32,
-    /// How long the Job's writes to Pods take.
+    /// The latency of the Job's Pod writes.
     pub(super) latency: Duration,
 }
 
@@ -64,22 +63,22 @@ impl StatusWriter {
         }
     }
 
-    /// Takes over from the machine before what the server does not tell: the wait after a refusal.
+    /// Inherits the state that is not stored: the backoff after a refusal.
     pub(super) fn succeed_to(&mut self, before: &Self) {
         self.backoff = before.backoff.clone();
     }
 
-    /// What was wrong may have been learned.
+    /// Ends the backoff, because the cause of the refusal may be gone.
     pub(super) fn try_at_once(&mut self) {
         self.backoff.open();
     }
 
-    /// The server's status does not tell all.
+    /// Marks the stored status as stale.
     pub(super) fn set_stale(&mut self) {
         self.is_stale = true;
     }
 
-    /// Notes since when that is so.
+    /// Records when the stored status became stale.
     pub(super) fn note_time(&mut self, now: Monotonic) {
         if self.is_stale {
             self.stale_since.get_or_insert(now);
@@ -90,12 +89,12 @@ impl StatusWriter {
         self.writing.is_some()
     }
 
-    /// Whether no write can be due.
+    /// Returns true if no write can be due.
     pub(super) fn has_nothing_to_write(&self) -> bool {
         self.is_writing() || !self.is_stale
     }
 
-    /// When the next write is due, now at the earliest.
+    /// Returns when the next write is due, now at the earliest.
     pub(super) fn due_at(&self, news: &News, period: Duration, now: Monotonic) -> Monotonic {
         let due = if news.is_urgent {
             now
@@ -109,25 +108,25 @@ impl StatusWriter {
         open.map_or(due, |open| due.max(open))
     }
 
-    /// All that is known by now is about to be written.
+    /// Marks all changes so far as about to be written.
     pub(super) fn begin(&mut self) {
         self.is_stale = false;
         self.stale_since = None;
     }
 
-    /// Notes a write in flight. One that begins a run carries no progress, so the next may follow at once.
+    /// Records a write in flight. A write that begins a run carries no progress, so the next may follow at once.
     pub(super) fn sent(&mut self, status: JobStatus, begins_run: bool, now: Monotonic) {
         self.writing = Some(status);
         self.written_at = (!begins_run).then_some(now);
     }
 
-    /// The server has the status; which.
+    /// Handles a successful write. Returns the stored status.
     pub(super) fn written(&mut self, now: Monotonic) -> Option<JobStatus> {
         self.backoff.succeed(now);
         self.writing.take()
     }
 
-    /// Nobody knows whether the server has the status; the next write says it all again.
+    /// Handles a failed write or an unknown result. The next write carries everything again.
     pub(super) fn not_written(&mut self, now: Monotonic) {
         self.backoff.fail(now);
         self.is_stale = true;
@@ -136,14 +135,15 @@ impl StatusWriter {
 }
 
 impl News {
-    /// How far apart writes are that only tell progress. In a big Job on a slow server one period
-    /// brings little news, and each write is long: without patience every write for a few Pods would
-    /// tell the indexes of all. Of many Jobs at once each makes little progress in a period: without
-    /// patience their statuses would take the place of their Pods. So a status may wait for as long as
-    /// the Job's writes to Pods do. The end of a Job is waited for.
+    /// Returns the minimum interval between writes that only report progress.
+    ///
+    /// In a big Job on a slow server one period brings little progress, but each write carries all indexes. Many Jobs
+    /// at once each make little progress in a period, and their statuses would displace the writes to their Pods. So a
+    /// status may wait as long as the Job's Pod writes do. The end of a Job does not wait longer than one period:
+    /// clients wait for it.
     fn patience(&self, period: Duration) -> Duration {
-        // In a big Job more than the root of them is worth a write: so it writes few statuses for its size,
-        // however long it takes. Many small ones may share a server: their statuses wait for their Pods.
+        // In a big Job, progress by more than the square root of its Pods is worth a write: it then writes few statuses
+        // for its size, however long it runs. Many small Jobs may share a server: their statuses wait for their Pods.
         let is_much = self.crowd >= CROWD && self.progress > self.crowd.isqrt();
         if is_much || self.ends {
             return period;
@@ -155,7 +155,7 @@ impl News {
     }
 }
 
-/// How many Pods run or are to run at once.
+/// Returns the number of Pods that run or should run at once.
 pub(super) fn crowd(spec: &JobSpec, stored: &JobStatus, active: u32) -> u32 {
     let left = spec.completions.map_or(u32::MAX, |completions| {
         completions.saturating_sub(stored.succeeded)
@@ -168,7 +168,7 @@ pub(super) fn crowd(spec: &JobSpec, stored: &JobStatus, active: u32) -> u32 {
     active.max(wanted)
 }
 
-/// Adds what the next status says of suspension and of the verdict, which may be the Job's end by now.
+/// Adds the Suspended condition and the verdict's conditions to the next status. The verdict may become the Job's end.
 #[doc(alias = "enactJobFinished")]
 #[doc(alias = "delayTerminalCondition")]
 pub(super) fn compose_conditions(
@@ -203,19 +203,19 @@ pub(super) fn compose_conditions(
         Some(found) => *found = end,
         None => next.conditions.push(end),
     }
-    // The server wants to know when a Job started that has ended, even if it never ran.
+    // The API server rejects a finished Job without a start time, unless it is suspended and has zero completions.
     let never_ran = spec.suspend && spec.completions == Some(0);
     if next.start_time.is_none() && !never_ran {
         next.start_time = Some(now);
     }
     if verdict.success {
-        // It refuses an end before the start, as where the clock was set back in between.
+        // It rejects a completion before the start, which a clock set back in between would produce.
         next.completion_time = next.start_time.max(Some(now));
     }
 }
 
-/// Makes the Suspended condition so, and leaves it alone if it is. Each change is at least a second later than the one
-/// before, whatever the clock shows: runs are known by it.
+/// Sets the Suspended condition, and keeps one that is already right. Each transition is at least a second after the
+/// one before, whatever the clock shows, because the transition time identifies the run.
 fn set_suspended(conditions: &mut Vec<Condition>, suspended: bool, now: Time) {
     let (reason, message) = if suspended {
         ("JobSuspended", "Job suspended")
@@ -293,7 +293,7 @@ mod tests {
         assert_eq!(seconds(1_999, 100_000, 0, false), 1);
         assert_eq!(seconds(5_000, 20_000, 0, false), 5);
         assert_eq!(seconds(100_000, 100_000, 0, false), 10);
-        // What is left is few.
+        // Few completions are left.
         assert_eq!(seconds(100_000, 100_000, 98_000, false), 2);
         assert_eq!(seconds(100_000, 100_000, 0, true), 1);
     }

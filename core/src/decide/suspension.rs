@@ -1,16 +1,17 @@
-//! Whether the Job is suspended, and since when its clock runs.
+//! Tracks the Suspended condition and the start time that the active deadline counts from.
 //!
-//! Source: docs/rules/jobs.md, 2.6. Suspension stops the clock, resuming starts it anew.
+//! Source: docs/rules/jobs.md, 2.6. Suspending clears the start time; resuming sets a new one.
 //!
 //! Must not: know of Pods.
 
 use crate::model::{ConditionKind, JobSpec, JobStatus, Report, Time};
 
-/// See the module's text.
+/// The Suspended condition and start time that the next status will carry. They may be ahead of the stored status until
+/// that is written.
 #[derive(Clone, Debug)]
 pub(super) struct Suspension {
     start_time: Option<Time>,
-    /// Whether a Suspended condition exists, and which way it shall be.
+    /// The wanted status of the Suspended condition, if there is to be one.
     suspended: Option<bool>,
 }
 
@@ -22,7 +23,7 @@ impl Suspension {
         }
     }
 
-    /// Takes in that another client has changed the stored status. A flip that is not stored yet still stands.
+    /// Applies a stored status that another client has changed. A flip that is not stored yet still stands.
     pub(super) fn take_in(&mut self, before: &JobStatus, stored: &JobStatus) {
         if self.flips(before) {
             return;
@@ -33,27 +34,27 @@ impl Suspension {
         }
     }
 
-    /// Returns whether the new run of a resumed Job is not stored yet. Names of Pods depend on the run.
+    /// Returns true if the new run of a resumed Job is not stored yet. Names of Pods depend on the run.
     pub(super) fn begins_run(&self, stored: &JobStatus) -> bool {
         self.suspended == Some(false) && self.flips(stored)
     }
 
-    /// When the Job's clock was started, if it runs.
+    /// Returns the start time, if the Job has one.
     pub(super) fn start_time(&self) -> Option<Time> {
         self.start_time
     }
 
-    /// The condition that the status is to have.
+    /// Returns the wanted status of the Suspended condition.
     pub(super) fn condition(&self) -> Option<bool> {
         self.suspended
     }
 
-    /// Whether the server has yet to hear of a flip.
+    /// Returns true if a flip is not stored yet.
     pub(super) fn flips(&self, stored: &JobStatus) -> bool {
         self.suspended != stored_in(stored)
     }
 
-    /// When the Job's deadline passes, if its clock runs.
+    /// Returns the Job's active deadline, if it runs.
     pub(super) fn deadline(&self, spec: &JobSpec) -> Option<Time> {
         if spec.suspend {
             return None;
@@ -61,8 +62,8 @@ impl Suspension {
         Some(self.start_time? + spec.active_deadline?)
     }
 
-    /// Starts the clock of a Job that has none, and takes back a flip that the server never heard of once
-    /// the spec has flipped back: it refuses to move the start of a Job that it does not know as suspended.
+    /// Sets the start time of a running Job that has none. Takes back a flip that was never stored if the spec has
+    /// flipped back: the API server refuses to change the start time of a Job that is not stored as suspended.
     pub(super) fn begin_turn(
         &mut self,
         spec: &JobSpec,
@@ -80,12 +81,12 @@ impl Suspension {
         takes_back.then(|| report(spec.suspend))
     }
 
-    /// Whether the spec has flipped, and that was not taken in.
+    /// Returns true if the spec has flipped and the flip was not applied.
     fn is_to_flip(&self, spec: &JobSpec) -> bool {
         spec.suspend != (self.suspended == Some(true))
     }
 
-    /// Takes in that the spec has flipped.
+    /// Applies a flip of the spec.
     #[doc(alias = "ensureJobConditionStatus")]
     pub(super) fn flip(&mut self, spec: &JobSpec, now: Time) -> Option<Report> {
         if !self.is_to_flip(spec) {
@@ -97,7 +98,7 @@ impl Suspension {
     }
 }
 
-/// Which way the Suspended condition is, if there is one.
+/// Returns the status of the stored Suspended condition, if there is one.
 fn stored_in(status: &JobStatus) -> Option<bool> {
     let mut conditions = status.conditions.iter();
     let found = conditions.find(|condition| condition.is(ConditionKind::Suspended))?;
@@ -145,7 +146,7 @@ mod tests {
         let mut suspension = Suspension::new(&running);
         spec.suspend = true;
         let cleared = JobStatus::default();
-        // Before this machine has taken in that the Job is suspended.
+        // Before this machine has seen that the Job is suspended.
         suspension.take_in(&running, &cleared);
         assert_eq!(suspension.start_time(), None);
         suspension.begin_turn(&spec, &cleared, at(20));

@@ -1,10 +1,10 @@
-//! Which replicas share the ranges of namespaces, and whose each range is: what their Lease says of it, as a value.
+//! Assigns the ranges of namespaces to the replicas that share them, from the roster in their Lease.
 //!
-//! A range is one replica's or nobody's. Whose it should be follows from the roster alone, so that all who read the
-//! same roster come to the same: who has a range keeps it, one that is nobody's goes to who has the fewest, and who
-//! has two more than another gives one up. Between those who have as many, rendezvous hashing decides: each replica
-//! has a weight for each range. So the loss of a replica moves its ranges and no others, one that joins gets what it
-//! gets from the others, and nobody has many more than another, which few ranges and hashing alone would not give.
+//! A range has one owner or none. The planned owner follows from the roster alone, so all readers of a roster compute
+//! the same plan. An owner keeps its ranges. A free range goes to the replica with the fewest. A replica with two more
+//! than another hands one over. Rendezvous hashing breaks ties: each replica has a weight for each range. So the loss
+//! of a replica moves only its own ranges. A new replica receives ranges, and none moves between the others. The
+//! numbers stay even. With few ranges, hashing alone would not keep them even.
 //!
 //! Must not: know time, or how a roster is written.
 
@@ -15,30 +15,31 @@ use std::{
 
 use crate::model::stable_hash;
 
-/// What a replica says of itself.
+/// One replica's entry in the roster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RosterEntry {
-    /// Another number each time that it says so: others see by it that it lives.
+    /// Changes with each update of the entry: others see by it that the replica is alive.
     pub beat: u64,
-    /// For so long others leave its ranges alone though they see no other number.
+    /// Other replicas may take its ranges if they see no new `beat` for this many seconds.
     pub seconds: u32,
-    /// The ranges that it alone may write.
+    /// The ranges that only this replica may write.
     pub ranges: BTreeSet<u32>,
 }
 
-/// See the module's text.
+/// The replicas that share a Lease, by name, with the ranges that each owns. A sound roster has at most one owner per
+/// range.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Roster(pub BTreeMap<String, RosterEntry>);
 
 impl Roster {
-    /// Whether no range is two replicas', and all are among so many.
+    /// Returns true if no range has two owners, and all are below `ranges`.
     pub fn is_sound(&self, ranges: u32) -> bool {
         let mut all = BTreeSet::new();
         let mut each = self.0.values().flat_map(|entry| &entry.ranges);
         each.all(|range| *range < ranges && all.insert(*range))
     }
 
-    /// Whether the same replicas have the same ranges.
+    /// Returns true if the same replicas own the same ranges.
     pub fn has_same_owners(&self, other: &Self) -> bool {
         let mut pairs = self.0.iter().zip(&other.0);
         let is_same = |((name, entry), (other, theirs)): (
@@ -48,19 +49,19 @@ impl Roster {
         self.0.len() == other.0.len() && pairs.all(is_same)
     }
 
-    /// The longest that any of them asks to be left alone.
+    /// Returns the longest duration that any entry asks for.
     pub(super) fn seconds(&self) -> u32 {
         let each = self.0.values().map(|entry| entry.seconds);
         each.max().unwrap_or(0)
     }
 
-    /// The ranges that are nobody's, of so many.
+    /// Returns the ranges below `ranges` that have no owner.
     pub(super) fn free(&self, ranges: u32) -> BTreeSet<u32> {
         let is_free = |range: &u32| !self.0.values().any(|entry| entry.ranges.contains(range));
         (0..ranges).filter(is_free).collect()
     }
 
-    /// Which of so many ranges each replica should have.
+    /// Returns the planned ranges below `ranges` for each replica.
     pub fn allot(&self, ranges: u32) -> BTreeMap<&str, BTreeSet<u32>> {
         let entries = self.0.iter();
         let mut plan: BTreeMap<&str, BTreeSet<u32>> = entries
@@ -91,17 +92,17 @@ impl Roster {
     }
 }
 
-/// Who has two ranges more than another, and who that is.
+/// Returns the replicas with the most and the fewest ranges, if these differ by at least two.
 fn uneven<'a>(plan: &BTreeMap<&'a str, BTreeSet<u32>>) -> Option<(&'a str, &'a str)> {
     let (most, has_most) = plan.iter().max_by_key(|(_, has)| has.len())?;
     let (fewest, has_fewest) = plan.iter().min_by_key(|(_, has)| has.len())?;
     (has_most.len() > has_fewest.len() + 1).then_some((*most, *fewest))
 }
 
-/// How much a replica is to have a range.
+/// Returns the rendezvous weight of a replica for a range.
 fn weight(replica: &str, range: u32) -> u64 {
     let hash = stable_hash(replica.bytes().chain(range.to_le_bytes()));
-    // As splitmix64 ends: FNV's upper bits hardly know the last bytes.
+    // The final mix of splitmix64: the last bytes hardly affect the upper bits of FNV.
     let hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let hash = (hash ^ (hash >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     hash ^ (hash >> 31)
@@ -117,7 +118,7 @@ mod tests {
         each.map(|(range, name)| (range, name.clone())).collect()
     }
 
-    /// As it should be, once all have given up and taken what they should.
+    /// The roster after all replicas have handed over and taken their planned ranges.
     fn settled(roster: &Roster, ranges: u32) -> Roster {
         let mut settled = roster.clone();
         for (name, has) in roster.allot(ranges) {
@@ -195,8 +196,7 @@ mod tests {
         }
     }
 
-    /// However far the others have come with what they give up and take, it ends even, and takes no more moves than
-    /// there are ranges.
+    /// At any state of the replicas' handovers the result is even, with at most as many moves as there are ranges.
     #[test]
     fn step_by_step_it_comes_to_the_same_balance() {
         for seed in 0..200_u64 {
@@ -211,7 +211,7 @@ mod tests {
             }
             let mut steps = 0;
             loop {
-                // One of those who have something to do does one thing.
+                // One of the replicas with pending handovers does one.
                 let plan = settled(&roster, ranges);
                 let (mut gives, mut takes) = (Vec::new(), Vec::new());
                 let free = roster.free(ranges);

@@ -1,10 +1,10 @@
-//! A replica's part in the sharing of ranges: what it knows of the others, and what it says of itself.
+//! Runs one replica's part in sharing ranges: tracks the other replicas, and composes its own roster entry.
 //!
 //! Replicas that share hold their Lease together, under one name, and each renews its entry in the Lease's roster. A
-//! range changes hands only there, in an update on top of the version that was read: its owner gives it up, once
-//! nothing of it is under way, or is taken out as nobody has seen its entry change for as long as it asked to be left
-//! alone. An owner may write until its renew deadline, which is over before that, as a leader's is. So no range is
-//! ever two replicas'.
+//! range changes its owner only there, in an update at the resourceVersion that was read. Either its owner hands it
+//! over once no write to it is in flight. Or the owner's entry is removed, because it did not change for as long as it
+//! asked for. An owner may write until its renew deadline, which passes earlier, as a leader's does. So no range ever
+//! has two owners.
 //!
 //! Must not: read a clock, or decide when to write.
 
@@ -17,21 +17,23 @@ use crate::model::Monotonic;
 
 use super::roster::{Roster, RosterEntry};
 
-/// See the module's text.
+/// The roster as last read, and the ranges of this replica. It owns a range after its own update of the roster was
+/// stored, until it hands the range over or loses the Lease.
 #[derive(Debug)]
 pub(super) struct Sharing {
     replica: String,
     ranges: u32,
-    /// What others are asked for.
+    /// The lease duration in its own entry, in seconds.
     seconds: u32,
-    /// Never the same again: by a number of before somebody took its entry out, others would take it for dead.
+    /// Never repeats. If another client removed the entry and it came back with an old number, other replicas would
+    /// consider this one dead.
     beat: u64,
     seen: Roster,
-    /// Since when each entry has been so.
+    /// Since when each entry is unchanged.
     since: BTreeMap<String, Monotonic>,
-    /// What it has by its own last update.
+    /// The ranges it owns by its own last update.
     led: BTreeSet<u32>,
-    /// What it gives up: nothing of it is written any more.
+    /// The ranges it hands over: none of them is written any more.
     given: BTreeSet<u32>,
 }
 
@@ -53,17 +55,17 @@ impl Sharing {
         &self.replica
     }
 
-    /// How many replicas there are.
+    /// Returns the number of replicas.
     pub(super) fn replicas(&self) -> u32 {
         u32::try_from(self.seen.0.len()).unwrap_or(u32::MAX)
     }
 
-    /// Whether what a Lease says can be gone by.
+    /// Returns true if the roster of a Lease is usable.
     pub(super) fn is_sound(&self, roster: Option<&Roster>) -> bool {
         roster.is_some_and(|roster| roster.is_sound(self.ranges))
     }
 
-    /// The roster as it is, if the Lease is these replicas' at all.
+    /// Applies the roster as read; `None` if the Lease does not belong to these replicas.
     pub(super) fn see(&mut self, roster: Option<&Roster>, at: Monotonic) {
         let roster = roster.cloned().unwrap_or_default();
         let seen = std::mem::replace(&mut self.seen, roster);
@@ -74,31 +76,31 @@ impl Sharing {
             let since = since.copied().unwrap_or(at);
             self.since.insert(name.clone(), since);
         }
-        // What the roster does not say is so no more, whoever changed that.
+        // The replica loses every range that the roster does not list for it, whichever client changed that.
         let own = self.seen.0.get(&self.replica);
         let has = |range: &u32| own.is_some_and(|own| own.ranges.contains(range));
         self.led.retain(has);
         self.given.retain(has);
     }
 
-    /// An update of this replica was taken, and this came of it.
+    /// Handles a successful update of this replica, and the roster that it stored.
     pub(super) fn written(&mut self, roster: Option<&Roster>, at: Monotonic) {
         self.see(roster, at);
         let own = self.seen.0.get(&self.replica);
         self.led = own.map(|own| own.ranges.clone()).unwrap_or_default();
     }
 
-    /// The renew deadline is over, or the Lease is somebody else's.
+    /// Gives up all ranges: the renew deadline has passed, or another client holds the Lease.
     pub(super) fn lose(&mut self) {
         self.led.clear();
     }
 
-    /// Whether a roster that was heard of has other replicas, or others as owners.
+    /// Returns true if a roster has other replicas or owners than the last one read.
     pub(super) fn is_news(&self, roster: Option<&Roster>) -> bool {
         roster.is_none_or(|roster| !roster.has_same_owners(&self.seen))
     }
 
-    /// The entries of those who may live.
+    /// Returns the entries of replicas that may be alive.
     fn living(&self, at: Monotonic) -> Roster {
         let is_dead = |name: &String, entry: &RosterEntry| {
             let since = self.since.get(name).copied().unwrap_or(at);
@@ -110,8 +112,8 @@ impl Sharing {
         living
     }
 
-    /// The roster as it is to be written next: with this replica in it, what it gives up free, and its own what is
-    /// free and should be.
+    /// Returns the next roster to write: with this replica's entry, without the ranges that it hands over, and with the
+    /// free ranges that it should own.
     pub(super) fn next(&mut self, at: Monotonic) -> Roster {
         self.beat += 1;
         let mut next = self.living(at);
@@ -123,7 +125,7 @@ impl Sharing {
         let free = next.free(self.ranges);
         let taken: BTreeSet<u32> = self.allotted(&next).intersection(&free).copied().collect();
         if let Some(own) = next.0.get_mut(&self.replica) {
-            // What is given up comes back by another update: those who know of it must see it once.
+            // A range that is handed over returns only in a later update: other replicas must see it free once.
             own.ranges.extend(taken.difference(&self.given));
         }
         next
@@ -134,19 +136,19 @@ impl Sharing {
         plan.remove(self.replica.as_str()).unwrap_or_default()
     }
 
-    /// The roster without this replica; nothing, if no other is left that may live.
+    /// Returns the roster without this replica; `None` if no other replica may be alive.
     pub(super) fn others(&self, at: Monotonic) -> Option<Roster> {
         let mut others = self.living(at);
         others.0.remove(&self.replica);
         Some(others).filter(|others| !others.0.is_empty())
     }
 
-    /// Whether a range is this replica's.
+    /// Returns true if this replica owns the range.
     pub(super) fn has(&self, range: u32) -> bool {
         self.led.contains(&range) && !self.given.contains(&range)
     }
 
-    /// What it has and others should have.
+    /// Returns the ranges that it owns and others should own.
     pub(super) fn surplus(&self, at: Monotonic) -> BTreeSet<u32> {
         let allotted = self.allotted(&self.living(at));
         let has = self.led.difference(&self.given);
@@ -155,7 +157,7 @@ impl Sharing {
             .collect()
     }
 
-    /// Nothing of a range is written any more: another may have it.
+    /// Hands over a range that is not written any more: another replica may own it.
     pub(super) fn give_up(&mut self, range: u32) {
         if self.led.contains(&range) {
             self.given.insert(range);

@@ -1,4 +1,4 @@
-//! Tests of an election: with a server of one Lease, step by step and at random.
+//! Tests of an election against a server with one Lease, step by step and at random.
 
 use super::*;
 
@@ -32,7 +32,7 @@ impl Server {
         self.lease = Some(Lease { record, version });
     }
 
-    /// Answers whatever is asked for now.
+    /// Answers all requests that are due.
     pub(super) fn serve(&mut self, election: &mut Election, now: Now) {
         while let Some(call) = election.poll_call(now) {
             election.answer(self.take(call), now);
@@ -79,7 +79,7 @@ fn the_first_leads_and_renews_and_the_second_waits_for_the_leases_end() {
             roster: None,
         }
     );
-    // Its last renewal was seen after 58 s or later.
+    // Its last renewal was seen at 58 s or later.
     let ends = (59..100).find(|secs| {
         server.serve(&mut two, at(*secs));
         leads(&two, at(*secs))
@@ -97,7 +97,7 @@ fn the_first_leads_and_renews_and_the_second_waits_for_the_leases_end() {
 fn who_cannot_renew_leads_no_more_before_another_may() {
     let (mut server, mut one) = (Server::default(), election("one"));
     server.serve(&mut one, at(0));
-    // The first renewal is sent after 2 s, fails at once, and so does all else.
+    // The first renewal is sent after 2 s and fails at once, and so do all further requests.
     for secs in 1..10 {
         while one.poll_call(at(secs)).is_some() {
             one.answer(LeaseAnswer::Failed, at(secs));
@@ -105,7 +105,7 @@ fn who_cannot_renew_leads_no_more_before_another_may() {
         assert!(leads(&one, at(secs)));
     }
     assert_eq!(one.role(at(10).monotonic), Role::Standby);
-    // Nobody took the Lease: it leads again as soon as it can write that.
+    // No replica took the Lease: the old leader leads again as soon as it can write.
     server.serve(&mut one, at(11));
     assert_eq!(one.role(at(11).monotonic), Role::Leader(at(21).monotonic));
 }
@@ -145,7 +145,7 @@ fn an_answer_that_does_not_come_is_not_waited_for() {
     let (mut server, mut one) = (Server::default(), election("one"));
     server.serve(&mut one, at(0));
     let lost = one.poll_call(at(2)).expect("it is renewed");
-    // It took effect, but nobody hears of that.
+    // The renewal took effect, but its response is lost.
     server.take(lost);
     assert_eq!(one.poll_call(at(6)), None);
     assert_eq!(one.poll_timeout(), at(7).monotonic.into());
@@ -160,7 +160,7 @@ fn who_hears_that_the_lease_was_given_back_takes_it_at_once() {
     let (mut server, mut one, mut two) = (Server::default(), election("one"), election("two"));
     server.serve(&mut one, at(0));
     server.serve(&mut two, at(1));
-    // What is heard of a Lease that is held changes nothing.
+    // Events for a held Lease change nothing.
     let heard = |server: &Server| server.lease.clone().map(|lease| lease.record);
     two.hear(heard(&server).as_ref(), at(1).monotonic);
     assert_eq!(two.poll_call(at(1)), None);
@@ -170,7 +170,7 @@ fn who_hears_that_the_lease_was_given_back_takes_it_at_once() {
     assert_eq!(two.poll_timeout(), at(1).monotonic.into());
     server.serve(&mut two, at(1));
     assert!(leads(&two, at(1)));
-    // A leader has no use for it.
+    // A leader does not react to it.
     two.hear(None, at(1).monotonic);
     assert_eq!(two.poll_call(at(1)), None);
 }
@@ -193,7 +193,7 @@ fn a_lease_that_is_given_back_is_taken_at_the_next_try() {
     let (mut server, mut one, mut two) = (Server::default(), election("one"), election("two"));
     server.serve(&mut one, at(0));
     server.serve(&mut two, at(1));
-    // Asked to stop while a renewal is under way.
+    // Asked to stop while a renewal is in flight.
     let renewal = one.poll_call(at(2)).expect("it is renewed");
     one.stop(at(2).monotonic);
     assert_eq!(one.poll_call(at(2)), None);
@@ -211,7 +211,7 @@ fn a_lease_that_is_given_back_is_taken_at_the_next_try() {
     assert!(due <= at(6).monotonic);
     server.serve(&mut two, at(6));
     assert!(leads(&two, at(6)));
-    // Who never led has nothing to give back.
+    // A replica that never led has nothing to release.
     let mut three = election("three");
     three.stop(at(6).monotonic);
     assert_eq!((three.poll_call(at(6)), server.holder()), (None, "two"));
@@ -242,8 +242,8 @@ fn a_lease_that_somebody_deleted_is_made_anew() {
     assert!(leads(&one, at(2)) && server.holder() == "one");
 }
 
-/// Calls are lost, late or done though nobody hears, processes stand still: never do two lead at once, and when all
-/// is well again, one does.
+/// Requests are lost, delayed or succeed without a response, and processes are suspended. Two replicas never lead at
+/// once, and one leads when all faults are over.
 #[test]
 fn never_two_and_in_the_end_one() {
     for seed in 0..500_u64 {
@@ -259,7 +259,7 @@ fn never_two_and_in_the_end_one() {
         let mut names = 3;
         let mut frozen = [0_u64; 3];
         let mut issued = [0_u64; 3];
-        // What is under way: whose, by which number, what, and when it comes.
+        // The requests in flight: sender, number, request, and arrival time.
         let mut calls: Vec<(usize, u64, LeaseCall, u64)> = Vec::new();
         let mut answers: Vec<(usize, u64, LeaseAnswer, u64)> = Vec::new();
         let now = |tenth: u64| at(0) + Duration::from_millis(tenth * 100);

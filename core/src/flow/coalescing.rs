@@ -1,9 +1,8 @@
-//! The coalescing delay: how long to let answers gather before the next are taken in.
+//! Computes the coalescing delay: how long to gather responses before they are handled.
 //!
-//! To take in one answer costs several times as much when it comes alone: to be woken costs more than what is done
-//! then, and server and neighbours have filled the caches meanwhile. Where many writes are in flight, a short delay
-//! holds nothing up that matters, and several are taken in at once, as network cards do with packets (interrupt
-//! moderation).
+//! Handling a response costs several times as much when it comes alone. The wake-up costs more than the work, and the
+//! server and other processes have filled the CPU caches meanwhile. With many writes in flight a short delay is
+//! harmless, and several responses are handled at once. Network cards do the same with packets (interrupt moderation).
 //!
 //! Must not: wait.
 
@@ -11,13 +10,13 @@ use std::time::Duration;
 
 use super::fair_queue::BATCH;
 
-/// No delay is longer, however long answers take: a Job's next writes wait for so long beside a giant.
+/// The longest delay, however slow the responses are: the next writes of a small Job beside a giant one wait this long.
 /// Measured on a real server, docs/wire.md ("fewer wakes").
 pub(super) const LONGEST: Duration = Duration::from_millis(10);
 
-/// A [`BATCH`]th of what an answer takes: those to all that is in flight come in so many goes. No delay where two of them
-/// would hardly come in one. While there is congestion few are in flight, but the server has more than it can do: then the
-/// longest delay holds nothing up.
+/// Returns a [`BATCH`]th of the latency of a response: the responses to all writes in flight then come in this many
+/// batches. Returns no delay if a batch would hardly have two. Under congestion few writes are in flight, but the
+/// server is overloaded: then the longest delay is harmless.
 pub fn coalescing_delay(in_flight: usize, answer_takes: Duration, is_congested: bool) -> Duration {
     let goes = u32::try_from(BATCH).unwrap_or(u32::MAX);
     match in_flight < 2 * BATCH {

@@ -1,14 +1,13 @@
-//! The fair queue of writes to the API server: which goes next, and how many are in flight at once.
+//! Queues writes to the API server fairly: chooses the next one, and limits those in flight.
 //!
-//! Which write goes is decided at the moment when one may go, not before. Tenants (namespaces) have their
-//! turns, and within each its Jobs have theirs (deficit round robin); who comes new, or has something urgent, is
-//! called for one write before the turns of all others, tenant after tenant. How many may be in flight, of all, of a
-//! tenant and of a Job, says [`InFlightLimit`].
+//! The next write is chosen when one may be sent, not before. Tenants (namespaces) take turns, and within a tenant its
+//! Jobs do (deficit round robin). A Job that was idle or has an urgent write gets a call: one write ahead of the turns.
+//! Calls alternate with turns and rotate over tenants. [`InFlightLimit`] sets how many writes may be in flight: in
+//! total, per tenant and per Job.
 //!
-//! Memory is what waits or is in flight, and what was refused of late.
+//! Memory is proportional to the writes that wait or are in flight, and to recent refusals.
 //!
-//! Must not: read a clock (`now` is the time since the program began, by a clock that nobody sets), or know
-//! what a write is.
+//! Must not: read a clock (`now` is monotonic time since the program began), or know the content of a write.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -20,58 +19,58 @@ use hashbrown::HashMap;
 
 use super::in_flight::{InFlightLimit, Room, TenantLimit};
 
-/// So many writes a Job gives in its turn: what is done for one Job costs less at one go. With sixteen nothing
-/// more is gained: measured with a thousand Jobs of a hundred Pods, docs/flow.md.
+/// The number of writes of one Job per turn: consecutive writes of one Job are cheaper. Sixteen gain nothing more:
+/// measured with a thousand Jobs of a hundred Pods, docs/flow.md.
 pub const BATCH: usize = 8;
 
-/// In which order a Job's writes go.
+/// The order of a Job's writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rank {
-    /// Before all else of the Job, which is called for it.
+    /// Before all other writes of the Job. The Job gets a call.
     Urgent,
-    /// Ends what was begun, and so goes before what begins: else all that ends would wait behind all that
-    /// could still be begun.
+    /// Completes work, and so goes before writes that begin work. Otherwise every completion would wait behind all work
+    /// that could still begin.
     Ends,
-    /// All else, what begins something among it.
+    /// All other writes, including those that begin work.
     Usual,
 }
 
-/// What became of a write. How long anybody may ask to be left alone is for the reader of answers to bound.
+/// The result of a write. The reader of responses bounds the pauses that they ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteAnswer {
-    /// The server took it.
+    /// The server accepted the write.
     Taken,
     /// The server is too busy.
     Busy {
         /// When the write was sent.
         sent: Duration,
-        /// For how long the server asks to be left alone.
+        /// The pause that the server asks for.
         pause: Duration,
     },
-    /// Somebody who was asked about it, such as an admission webhook, wants to hear nothing of this Job for
-    /// so long.
+    /// A component consulted about the write, such as an admission webhook, asks for a pause of this Job.
     Denied(Duration),
-    /// Anything else: it says nothing of how much the server can take.
+    /// Any other result: it says nothing about the server's capacity.
     Other,
 }
 
-/// See the module's text. `N` names tenants, `J` their Jobs.
+/// A fair queue of writes `T`. `N` identifies tenants, `J` their Jobs. After each [`FairQueue::pop`] call
+/// [`FairQueue::done`] when the write is over.
 #[derive(Debug)]
 pub struct FairQueue<N, J, T> {
     tenants: HashMap<N, Tenant<J, T>>,
-    /// Tenants that may have something to give, in turn.
+    /// Tenants that may have writes to send, in turn.
     turns: VecDeque<N>,
-    /// Tenants of which Jobs are called, in turn.
+    /// Tenants that have Jobs with a call, in turn.
     calls: VecDeque<N>,
-    /// Whether the next write is to be of a Job that is called.
+    /// The next write goes to a Job with a call, if there is one.
     call: bool,
-    /// How many writes wait.
+    /// The number of waiting writes.
     waiting: usize,
     limit: InFlightLimit<N>,
-    /// Until when somebody waits for a busy server, at the latest.
+    /// The latest end of any pause.
     pauses_until: Duration,
-    /// Tenants that a server refused something, each once, and when to look whether they can be forgotten. The number
-    /// makes keys of one moment differ.
+    /// Tenants that a server has refused, each once, by the time to check whether they can be forgotten. The number
+    /// makes keys of the same time differ.
     looks: BTreeMap<(Duration, u64), N>,
     last_look: u64,
 }
@@ -79,22 +78,22 @@ pub struct FairQueue<N, J, T> {
 #[derive(Debug)]
 struct Tenant<J, T> {
     lanes: HashMap<J, Lane<T>>,
-    /// Jobs that have one write to give before their turn.
+    /// Jobs with a call: one write ahead of their turn.
     called: VecDeque<J>,
     turns: VecDeque<J>,
-    /// How many writes the first of `turns` has given in this turn.
+    /// The number of writes that the first of `turns` has sent in this turn.
     given: usize,
     has_turn: bool,
     waiting: usize,
     in_flight: usize,
     limit: TenantLimit,
-    /// It is among [`FairQueue::looks`].
+    /// The tenant is among [`FairQueue::looks`].
     is_looked_at: bool,
 }
 
 #[derive(Debug)]
 struct Lane<T> {
-    /// Of each rank.
+    /// By rank.
     waiting: [VecDeque<T>; 3],
     in_flight: usize,
     is_called: bool,
@@ -115,7 +114,7 @@ impl<T> Default for Lane<T> {
 }
 
 impl<T> Lane<T> {
-    /// Takes the next write, if there is room for one more.
+    /// Takes the next write, if there is room for it.
     fn pop(&mut self, room: Room, now: Duration) -> Option<T> {
         if self.in_flight >= room.of_job() || self.paused_until > now {
             return None;
@@ -150,18 +149,18 @@ impl<J, T> Default for Tenant<J, T> {
 }
 
 impl<J: Clone + Eq + Hash, T> Tenant<J, T> {
-    /// Whether it may have one more write in flight.
+    /// Returns true if the tenant may have one more write in flight.
     fn has_room(&self, room: Room, now: Duration) -> bool {
         self.in_flight < room.of_tenant() && self.limit.allows(self.in_flight, now)
     }
 
-    /// Takes the next write of a Job that is called and has room for it.
+    /// Takes the next write of a Job that has a call and room.
     fn pop_called(&mut self, room: Room, now: Duration) -> Option<(J, T)> {
         while let Some(job) = self.called.pop_front() {
             let lane = self.lanes.get_mut(&job).expect("each call has a lane");
             lane.is_called = false;
             let item = lane.pop(room, now);
-            // Who has more, or no room now, has a turn later.
+            // A Job with more writes, or without room now, has a turn later.
             if !lane.is_empty() && !std::mem::replace(&mut lane.has_turn, true) {
                 self.turns.push_back(job.clone());
             }
@@ -173,7 +172,7 @@ impl<J: Clone + Eq + Hash, T> Tenant<J, T> {
         None
     }
 
-    /// Takes the next write of a Job that has room for it; whether that ends the Job's turn.
+    /// Takes the next write of a Job that has room. The flag is true if that ends the Job's turn.
     fn pop_in_turn(&mut self, room: Room, now: Duration) -> Option<(J, T, bool)> {
         for _ in 0..self.turns.len() {
             let job = self.turns.front()?;
@@ -205,7 +204,7 @@ impl<J: Clone + Eq + Hash, T> Tenant<J, T> {
         None
     }
 
-    /// One more of a Job's writes is in flight; how many are.
+    /// Records one more write of a Job in flight. Returns the Job's number in flight.
     fn sent(&mut self, job: &J) -> usize {
         self.waiting -= 1;
         self.in_flight += 1;
@@ -248,13 +247,13 @@ impl<J: Clone + Eq + Hash, T> Tenant<J, T> {
         }
     }
 
-    /// Whether nothing is to be remembered of it.
+    /// Returns true if the tenant has no state to keep.
     fn is_idle(&self, now: Duration) -> bool {
         let is_waited_for = !self.called.is_empty() || self.has_turn;
         self.lanes.is_empty() && !is_waited_for && self.limit.is_default(now)
     }
 
-    /// Forgets Jobs that were kept for a pause alone; gives when to look again, unless there is no reason to.
+    /// Forgets Jobs kept only for a pause. Returns when to check again, if necessary.
     fn forget_pauses(&mut self, now: Duration) -> Option<Duration> {
         self.lanes.retain(|_, lane| !lane.is_idle(now));
         let lanes = self.lanes.values().map(|lane| lane.paused_until);
@@ -262,7 +261,7 @@ impl<J: Clone + Eq + Hash, T> Tenant<J, T> {
         due.filter(|due| *due > now).max()
     }
 
-    /// When one of its writes may go that waits.
+    /// Returns when the tenant's first waiting write may be sent.
     fn next_due(&self) -> Option<Duration> {
         let waiting = self.lanes.values().filter(|lane| !lane.is_empty());
         let due = waiting.map(|lane| lane.paused_until).min();
@@ -271,7 +270,7 @@ impl<J: Clone + Eq + Hash, T> Tenant<J, T> {
 }
 
 impl<N: Clone + Eq + Hash, J: Clone + Eq + Hash, T> FairQueue<N, J, T> {
-    /// An empty line of which at most `max` writes are in flight at once.
+    /// Creates an empty queue with at most `max` writes in flight.
     pub fn new(max: usize) -> Self {
         Self {
             tenants: HashMap::new(),
@@ -292,14 +291,14 @@ impl<N: Clone + Eq + Hash, J: Clone + Eq + Hash, T> FairQueue<N, J, T> {
         lane.waiting[rank as usize].push_back(item);
     }
 
-    /// Puts a write back that the server was too busy to take: it is the Job's next.
+    /// Puts back a write that the server was too busy for: it is the Job's next.
     pub fn put_back(&mut self, tenant: &N, job: &J, item: T) {
         let lane = self.lane(tenant, job, false);
         lane.waiting[Rank::Urgent as usize].push_front(item);
     }
 
-    /// The lane that a write is about to be put into. A Job of which nothing waits is called for it, and
-    /// has turns from then on if there is more.
+    /// Returns the lane for a new write. A Job without waiting writes gets a call, and turns from then on if it has
+    /// more writes.
     fn lane(&mut self, name: &N, job: &J, calls: bool) -> &mut Lane<T> {
         self.waiting += 1;
         let tenant = self.tenants.entry(name.clone()).or_default();
@@ -315,7 +314,7 @@ impl<N: Clone + Eq + Hash, J: Clone + Eq + Hash, T> FairQueue<N, J, T> {
         lane
     }
 
-    /// Takes the next write that may go now. It is in flight until [`FairQueue::done`] says so.
+    /// Takes the next write that may be sent now. It is in flight until [`FairQueue::done`].
     pub fn pop(&mut self, now: Duration) -> Option<(N, J, T)> {
         if self.waiting == 0 {
             self.end_turns(now);
@@ -341,7 +340,7 @@ impl<N: Clone + Eq + Hash, J: Clone + Eq + Hash, T> FairQueue<N, J, T> {
         Some((name, job, item))
     }
 
-    /// Takes everybody out of the turns who has nothing to give, when nobody has.
+    /// Ends all turns and calls, when no write waits.
     fn end_turns(&mut self, now: Duration) {
         while let Some(name) = self.calls.pop_front() {
             if let Some(tenant) = self.tenants.get_mut(&name) {
@@ -359,7 +358,7 @@ impl<N: Clone + Eq + Hash, J: Clone + Eq + Hash, T> FairQueue<N, J, T> {
         self.forget_pauses(now);
     }
 
-    /// Forgets tenants that were kept for a pause or a limit alone, once those are over.
+    /// Forgets tenants kept only for a pause or a limit, once those are over.
     fn forget_pauses(&mut self, now: Duration) {
         while let Some(look) = self.looks.first_entry()
             && look.key().0 <= now
@@ -376,7 +375,7 @@ impl<N: Clone + Eq + Hash, J: Clone + Eq + Hash, T> FairQueue<N, J, T> {
         }
     }
 
-    /// Has a tenant looked at then, unless it is looked at before.
+    /// Schedules a check of a tenant, unless one is already scheduled.
     fn look_at(&mut self, name: &N, due: Duration) {
         if let Some(tenant) = self.tenants.get_mut(name)
             && !std::mem::replace(&mut tenant.is_looked_at, true)
@@ -435,18 +434,18 @@ impl<N: Clone + Eq + Hash, J: Clone + Eq + Hash, T> FairQueue<N, J, T> {
         None
     }
 
-    /// The server took a write that was sent then, and is in flight until [`FairQueue::done`] says so; whether how long that
-    /// took can be compared with others.
+    /// Records that the server accepted a write sent at `sent`, which stays in flight until [`FairQueue::done`].
+    /// `is_alike` is true if its latency can be compared with others.
     pub fn took(&mut self, sent: Duration, is_alike: bool, now: Duration) {
         self.limit.took(sent, is_alike, now);
     }
 
-    /// Whether answers take long because of what is in flight.
+    /// Returns true if responses are slow because of the writes in flight.
     pub fn is_congested(&self) -> bool {
         self.limit.is_congested()
     }
 
-    /// A write is no longer in flight.
+    /// Handles the end of a write.
     pub fn done(&mut self, name: &N, job: &J, answer: WriteAnswer, now: Duration) {
         self.limit.answered(name, answer, now);
         let max = self.limit.max();
@@ -476,7 +475,7 @@ impl<N: Clone + Eq + Hash, J: Clone + Eq + Hash, T> FairQueue<N, J, T> {
         }
     }
 
-    /// When a write may go that waits for a busy server, if one does.
+    /// Returns when the first write that waits for the end of a pause may be sent.
     pub fn next_due(&self, now: Duration) -> Option<Duration> {
         if self.waiting == 0 || self.pauses_until <= now {
             return None;
@@ -486,39 +485,39 @@ impl<N: Clone + Eq + Hash, J: Clone + Eq + Hash, T> FairQueue<N, J, T> {
         due.filter(|due| *due > now).min()
     }
 
-    /// Whether a tenant has so many writes in flight that answers to them may wait for each other: half a batch, as one
-    /// Job has no more than a batch on a busy server.
+    /// Returns true if a tenant has enough writes in flight to gather their responses: half a batch, because one Job
+    /// has at most a batch in flight on a busy server.
     pub fn may_gather(&self, tenant: &N) -> bool {
         let found = self.tenants.get(tenant);
         found.is_some_and(|tenant| tenant.in_flight >= BATCH / 2)
     }
 
-    /// How many writes are in flight.
+    /// Returns the number of writes in flight.
     pub fn in_flight(&self) -> usize {
         self.limit.in_flight()
     }
 
-    /// How many writes wait.
+    /// Returns the number of waiting writes.
     pub fn len(&self) -> usize {
         self.waiting
     }
 
-    /// Whether no write waits.
+    /// Returns true if no write waits.
     pub fn is_empty(&self) -> bool {
         self.waiting == 0
     }
 
-    /// How many writes are in flight, with those of others who share the places.
+    /// Returns the number of writes in flight, including those of other queues that share the limit.
     pub fn in_flight_of_all(&self) -> usize {
         self.limit.in_flight_of_all()
     }
 
-    /// Others, who share the places, have so many writes in flight.
+    /// Sets the number of writes in flight of other queues that share the limit.
     pub fn set_in_flight_elsewhere(&mut self, in_flight: usize) {
         self.limit.set_elsewhere(in_flight);
     }
 
-    /// Forgets what waits.
+    /// Drops all waiting writes.
     pub fn clear(&mut self, now: Duration) {
         self.tenants.retain(|_, tenant| {
             tenant.waiting = 0;

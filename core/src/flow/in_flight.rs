@@ -1,12 +1,12 @@
-//! The limit on writes in flight: one state, which hears what becomes of each write and how long it took.
+//! Limits writes in flight: one state, fed with the result and the latency of each write.
 //!
-//! - So many may be in flight that no server is overrun, and nobody has all places ([`Room`]).
-//! - What a server refuses because it is busy (429) concerns the tenant that was refused ([`TenantLimit`]); only when
-//!   the next tenant hears the same, and nothing was taken in between, does it concern all.
-//! - How long answers take concerns the server, whoever asked, and so all tenants at once: when they take long because of
-//!   what is in flight, there are fewer places, for as long as a Job has others beside it ([`Congestion`]).
+//! - No server is overrun, and no Job or tenant takes all places ([`Room`]).
+//! - A response 429 (server busy) limits the tenant that got it ([`TenantLimit`]). It limits all tenants only if
+//!   another tenant gets the next one, and no write was accepted in between.
+//! - Latency is a property of the server, so it limits all tenants at once. While responses are slow because of the
+//!   writes in flight, there are fewer places, as long as several Jobs write ([`Congestion`]).
 //!
-//! Must not: know what a write is, or which one is next.
+//! Must not: know the content of a write, or choose the next one.
 
 mod congestion;
 mod tenant_limit;
@@ -17,47 +17,48 @@ use self::congestion::Congestion;
 pub(super) use self::tenant_limit::TenantLimit;
 use super::WriteAnswer;
 
-/// A Job may have this many times as many writes in flight as there are places left, a tenant as many times
-/// what its Jobs may. One Job alone gets two places of three, two get two of five each; there is always one left
-/// for who comes new. Known from switches that share memory between ports as dynamic thresholds (Choudhury and Hahne,
-/// 1998); docs/flow.md.
+/// A Job may have this many times as many writes in flight as there are places left; a tenant this many times as many
+/// as a Job. One Job alone gets two places of three, two Jobs get two of five each; one place is always left for a new
+/// Job. Switches that share memory between ports call this dynamic thresholds (Choudhury and Hahne, 1998);
+/// docs/flow.md.
 const SHARE: usize = 2;
 
-/// How much room there is for one more write. The first of a Job or a tenant needs no share: writes of others that
-/// hang may hold all places that a busy server has.
+/// The room for one more write. The first write of a Job or a tenant needs no share: hanging writes of others may hold
+/// all places that a busy server has.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Room {
     free: usize,
 }
 
 impl Room {
-    /// How many writes a Job may have in flight.
+    /// Returns how many writes a Job may have in flight.
     pub(super) fn of_job(self) -> usize {
         self.free.saturating_mul(SHARE).max(1)
     }
 
-    /// How many writes a tenant may have in flight.
+    /// Returns how many writes a tenant may have in flight.
     pub(super) fn of_tenant(self) -> usize {
         self.free.saturating_mul(SHARE * SHARE).max(1)
     }
 }
 
-/// See the module's text. `N` names tenants.
+/// The limit over all tenants. `N` identifies tenants. Report each write by `sent` and `answered`; `room` returns
+/// whether another may be sent.
 #[derive(Debug)]
 pub(super) struct InFlightLimit<N> {
     max: usize,
     in_flight: usize,
-    /// How many of others are, who share the places.
+    /// Writes in flight of other queues that share the limit.
     elsewhere: usize,
     congestion: Congestion,
-    /// The tenant that was refused last, if nothing was taken since.
+    /// The tenant that was refused last, if no write was accepted since.
     refused: Option<N>,
-    /// Until when nothing goes, as the server refuses everybody.
+    /// The end of a pause for all tenants, because the server refuses all.
     paused_until: Duration,
 }
 
 impl<N: Clone + Eq> InFlightLimit<N> {
-    /// At most `max` writes are in flight at once.
+    /// Creates a limit of at most `max` writes in flight.
     pub(super) fn new(max: usize) -> Self {
         Self {
             max: max.max(1),
@@ -69,8 +70,8 @@ impl<N: Clone + Eq> InFlightLimit<N> {
         }
     }
 
-    /// The room for one more write, if there is any. While there is congestion it may be for nobody but a tenant that
-    /// has nothing in flight.
+    /// Returns the room for one more write, if there is any. Under congestion it may suffice only for a tenant that has
+    /// nothing in flight.
     pub(super) fn room(&self, now: Duration) -> Option<Room> {
         let in_flight = self.in_flight_of_all();
         let places = self.congestion.places().unwrap_or(self.max);
@@ -79,15 +80,15 @@ impl<N: Clone + Eq> InFlightLimit<N> {
         })
     }
 
-    /// One more is in flight; with it so many of its Job's are.
+    /// Records a sent write. `of_job` is the Job's number in flight, including this write.
     pub(super) fn sent(&mut self, of_job: usize, now: Duration) {
         self.in_flight += 1;
         let of_all = self.in_flight_of_all();
         self.congestion.in_flight(of_all, of_job < of_all, now);
     }
 
-    /// The server took a write that was sent then and is still in flight; whether how long that took can be compared with
-    /// others.
+    /// Records that the server accepted a write sent at `sent`, which is still in flight. `is_alike` is true if its
+    /// latency can be compared with others.
     pub(super) fn took(&mut self, sent: Duration, is_alike: bool, now: Duration) {
         let in_flight = self.in_flight_of_all();
         let time = now.saturating_sub(sent);
@@ -99,7 +100,7 @@ impl<N: Clone + Eq> InFlightLimit<N> {
         self.congestion.places().is_some()
     }
 
-    /// A tenant's write is no longer in flight.
+    /// Records the end of a tenant's write.
     pub(super) fn answered(&mut self, tenant: &N, answer: WriteAnswer, now: Duration) {
         self.in_flight -= 1;
         match answer {
@@ -114,7 +115,7 @@ impl<N: Clone + Eq> InFlightLimit<N> {
         }
     }
 
-    /// Others, who share the places, have so many writes in flight.
+    /// Sets the number of writes in flight of other queues that share the limit.
     pub(super) fn set_elsewhere(&mut self, in_flight: usize) {
         self.elsewhere = in_flight;
     }
@@ -127,12 +128,12 @@ impl<N: Clone + Eq> InFlightLimit<N> {
         self.in_flight
     }
 
-    /// Its own and the others'.
+    /// Returns the number of writes in flight, including those of other queues.
     pub(super) fn in_flight_of_all(&self) -> usize {
         self.in_flight + self.elsewhere
     }
 
-    /// Until when nothing goes.
+    /// Returns until when no write is sent.
     pub(super) fn paused_until(&self) -> Duration {
         self.paused_until
     }

@@ -1,16 +1,17 @@
-//! Flow: who is next, how much at once, and how long to wait for more.
+//! Decides the order of work, its concurrency, and how long to batch.
 //!
-//! - [`WorkQueue`]: which key is synced next (client-go's `workqueue`).
-//! - [`SyncRate`]: how many syncs there are, so that each hears of several things.
-//! - [`FairQueue`]: which write goes next.
-//! - [`in_flight`]: how many writes may be in flight. What a busy server refuses and how long its answers take are two
+//! - [`WorkQueue`]: chooses the next key to sync (client-go's `workqueue`).
+//! - [`SyncRate`]: limits the rate of syncs, so each handles several events.
+//! - [`FairQueue`]: chooses the next write.
+//! - [`in_flight`]: limits the writes in flight. The refusals of a busy server and the latency of its responses are two
 //!   inputs of one state.
-//! - [`coalescing_delay`]: how long to let answers gather.
-//! - [`QuotaWaits`]: how soon a Job that a quota holds up tries again.
+//! - [`coalescing_delay`]: sets how long to gather responses.
+//! - [`QuotaWaits`]: schedules the retries of Jobs over their quota.
 //!
-//! The limit on calls a second, which threads share, is not here: it needs an atomic (`rate_limiter` of `lakh`).
+//! The limit on requests per second is shared by threads and needs an atomic, so it is not here (`rate_limiter` of
+//! `lakh`).
 //!
-//! Must not: know what the work is, sleep, or read a clock.
+//! Must not: know the content of the work, sleep, or read a clock.
 
 mod coalescing;
 mod fair_queue;

@@ -1,9 +1,9 @@
-//! Which Jobs a ResourceQuota keeps from making Pods, to say how soon they try again.
+//! Tracks which Jobs exceed their ResourceQuota and schedules their next attempt.
 //!
-//! Nobody tells when a quota has room again. So some Job of the namespace tries every few seconds: the more
-//! of them wait, the more rarely each, so that together they ask no more often than they would without this.
+//! No event announces that a quota has room again, so some Job of the namespace retries every few seconds. The more
+//! Jobs wait, the more rarely each retries: together they send at most as many requests as without this.
 //!
-//! Must not: ask the server anything.
+//! Must not: send requests.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -12,24 +12,24 @@ use hashbrown::HashMap;
 
 use crate::model::{Exponential, Monotonic, Uid};
 
-/// Some Job of a namespace tries this often, so that room is used as soon. Fifteen Jobs that wait then ask as
-/// often as fifteen that are refused again and again (once a minute each), so few are helped and many do no
+/// The interval at which some Job of a namespace retries, so that free quota is used this soon. Fifteen waiting Jobs
+/// then retry as often as fifteen under the ordinary backoff (once a minute each). So few Jobs gain, and many do no
 /// harm; docs/flow.md.
 const PERIOD: Duration = Duration::from_secs(4);
 
-/// See the module's text.
+/// The recent refusals of Pods by quotas, by namespace and Job.
 #[derive(Debug)]
 pub struct QuotaWaits {
-    /// A Job that has not tried for so long waits no more.
+    /// A Job that has not retried for this long does not wait any more.
     forgotten_after: Duration,
-    /// When each Job was refused last.
+    /// The last refusal of each Job.
     refused: HashMap<CompactString, HashMap<Uid, Monotonic>>,
-    /// All refusals of late, the oldest first.
+    /// All recent refusals, the oldest first.
     order: VecDeque<(Monotonic, CompactString, Uid)>,
 }
 
 impl QuotaWaits {
-    /// Nobody waits. This is the backoff of a Job whose Pods are refused.
+    /// Creates an empty set. `retry` is the backoff of a Job after a refused Pod.
     pub fn new(retry: Exponential) -> Self {
         Self {
             forgotten_after: retry.max * 2,
@@ -38,7 +38,7 @@ impl QuotaWaits {
         }
     }
 
-    /// How long a Job waits at most whose Pod was refused by a quota.
+    /// Records a Pod refused by a quota. Returns the maximum wait of its Job.
     pub fn refused(&mut self, namespace: &CompactString, job: Uid, now: Monotonic) -> Duration {
         self.forget_old(now);
         let jobs = self.refused.entry(namespace.clone()).or_default();
@@ -48,7 +48,7 @@ impl QuotaWaits {
         PERIOD.saturating_mul(count)
     }
 
-    /// Forgets Jobs that have not tried for long, of all namespaces.
+    /// Forgets Jobs of all namespaces that have not retried for long.
     fn forget_old(&mut self, now: Monotonic) {
         while let Some((at, ..)) = self.order.front()
             && now.since(*at) >= self.forgotten_after
@@ -61,7 +61,7 @@ impl QuotaWaits {
         }
     }
 
-    /// A Job's Pod was created.
+    /// Records that a Job's Pod was created.
     pub fn created(&mut self, namespace: &CompactString, job: Uid) {
         if let Some(jobs) = self.refused.get_mut(namespace) {
             jobs.remove(&job);

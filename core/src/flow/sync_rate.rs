@@ -1,17 +1,16 @@
-//! How many syncs there are in a time, so that each hears of several things.
+//! Limits the rate of syncs, so that each handles several events.
 //!
-//! A sync costs some microseconds whatever it brings. A thousand Jobs of which each has news every few
-//! milliseconds would be synced for each Pod that does anything; one that waits for its next sync takes in all
-//! that came meanwhile. A few Jobs never get near the limit and never wait, and syncs that could hear of one thing
-//! only are not told to it.
+//! A sync has a fixed cost of some microseconds. A thousand Jobs with an event every few milliseconds each would be
+//! synced for every change of a Pod. A Job that waits for its next sync handles all events that came meanwhile. A few
+//! Jobs never reach the limit and never wait. The caller does not count syncs that can only have one event.
 //!
-//! Must not: know what is synced.
+//! Must not: know the objects that are synced.
 
 use crate::model::Monotonic;
 
 use super::coalescing::LONGEST;
 
-/// See the module's text.
+/// Counts syncs per coalescing delay. Check [`SyncRate::due_at`] before a sync, and call [`SyncRate::spend`] after it.
 #[derive(Debug, Default)]
 pub struct SyncRate {
     since: Monotonic,
@@ -19,17 +18,17 @@ pub struct SyncRate {
 }
 
 impl SyncRate {
-    /// So many syncs follow each other; then what comes is taken in for the rest of the longest coalescing
-    /// delay. Measured with a thousand Jobs of a hundred Pods, docs/flow.md.
+    /// The number of syncs that may follow each other. Further events are gathered for the rest of the longest
+    /// coalescing delay. Measured with a thousand Jobs of a hundred Pods, docs/flow.md.
     pub const AT_ONCE: u32 = 50;
 
-    /// When the next sync may be, if not now.
+    /// Returns when the next sync may start, if not now.
     pub fn due_at(&self, now: Monotonic) -> Option<Monotonic> {
         let due = self.since + LONGEST;
         (self.spent >= Self::AT_ONCE && due > now).then_some(due)
     }
 
-    /// There was a sync.
+    /// Counts a sync.
     pub fn spend(&mut self, now: Monotonic) {
         if now.since(self.since) >= LONGEST {
             *self = Self {

@@ -1,10 +1,9 @@
-//! The work queue: keys that wait for their turn, as client-go's `workqueue` has them, and fair to new ones.
+//! Queues keys to sync, like client-go's `workqueue`, and lets new keys go first.
 //!
-//! Laws. A key waits at most once. A key that is being worked on is not given out a second time;
-//! added meanwhile, it comes again after. Keys that are new come before all others. Of two delayed
-//! adds of a key the earlier wins; an immediate add does not cancel a delayed one. A rate-limited add
-//! is delayed by an exponential backoff per key, until the key is forgotten. A key may wait by both clocks:
-//! when one of its times has come, it waits by neither any more.
+//! Laws. A key waits at most once. A key in progress is not handed out a second time; if it is added meanwhile, it is
+//! queued again afterwards. New keys come before all others. Of two delayed adds of a key the earlier wins; an
+//! immediate add does not cancel a delayed one. A rate-limited add is delayed by an exponential backoff per key, until
+//! the key is forgotten. A key may wait by both clocks: when either time has come, both waits end.
 
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -15,7 +14,8 @@ use hashbrown::HashMap;
 
 use crate::model::{Exponential, Monotonic, Now, Time, Timeout};
 
-/// See the module's text. A key that is idle and has not failed takes no memory.
+/// A work queue of keys `K`. Each key from [`WorkQueue::take`] must be returned by [`WorkQueue::done`]. A key that is
+/// idle and has not failed takes no memory.
 #[derive(Debug)]
 #[doc(alias = "workqueue")]
 #[doc(alias = "RateLimitingInterface")]
@@ -24,7 +24,7 @@ pub struct WorkQueue<K> {
     new: VecDeque<K>,
     ready: VecDeque<K>,
     delayed: BTreeSet<(Monotonic, K)>,
-    /// Those that wait for a time of day.
+    /// Keys that wait for a wall-clock time.
     dated: BTreeSet<(Time, K)>,
     states: HashMap<K, State>,
 }
@@ -45,7 +45,7 @@ impl State {
 }
 
 impl<K: Clone + Eq + Ord + Hash> WorkQueue<K> {
-    /// An empty queue with this backoff for keys that fail.
+    /// Creates an empty queue with this backoff for failed keys.
     pub fn new(backoff: Exponential) -> Self {
         Self {
             backoff,
@@ -57,7 +57,7 @@ impl<K: Clone + Eq + Ord + Hash> WorkQueue<K> {
         }
     }
 
-    /// Adds a key, to be worked on as soon as it is its turn. Whether it waits only since now.
+    /// Adds a key, to be handed out in its turn. Returns true if it was not waiting before.
     pub fn add(&mut self, key: K) -> bool {
         let waits = self.begin_to_wait(&key);
         if waits {
@@ -66,8 +66,7 @@ impl<K: Clone + Eq + Ord + Hash> WorkQueue<K> {
         waits
     }
 
-    /// Adds a key that has had no turn yet: those that had theirs can wait. Whether it waits only
-    /// since now.
+    /// Adds a key that had no turn yet, ahead of those that had one. Returns true if it was not waiting before.
     pub fn add_new(&mut self, key: K) -> bool {
         let waits = self.begin_to_wait(&key);
         if waits {
@@ -89,7 +88,7 @@ impl<K: Clone + Eq + Ord + Hash> WorkQueue<K> {
         true
     }
 
-    /// Adds a key, to be worked on from `due` on.
+    /// Adds a key, to be handed out from `due` on.
     #[doc(alias = "AddAfter")]
     pub fn add_at(&mut self, key: K, due: Timeout) {
         let state = self.states.entry(key.clone()).or_default();
@@ -104,7 +103,7 @@ impl<K: Clone + Eq + Ord + Hash> WorkQueue<K> {
         }
     }
 
-    /// Adds a key that failed, to be tried again after a delay that grows with each failure.
+    /// Adds a failed key, to be retried after a delay that grows with each failure.
     pub fn add_rate_limited(&mut self, key: K, now: Monotonic) {
         let state = self.states.entry(key.clone()).or_default();
         state.failures = state.failures.saturating_add(1);
@@ -112,7 +111,7 @@ impl<K: Clone + Eq + Ord + Hash> WorkQueue<K> {
         self.add_at(key, due.into());
     }
 
-    /// Forgets that a key failed.
+    /// Resets the failures of a key.
     pub fn forget(&mut self, key: &K) {
         if let Some(state) = self.states.get_mut(key) {
             state.failures = 0;
@@ -120,8 +119,7 @@ impl<K: Clone + Eq + Ord + Hash> WorkQueue<K> {
         }
     }
 
-    /// Finds the next delayed key that waits from now on, if one does: its time has come, and it neither
-    /// waits nor is worked on already.
+    /// Queues the next delayed key that is due and neither waiting nor in progress. Returns that key, if there is one.
     pub fn come_due(&mut self, now: Now) -> Option<K> {
         while let Some(key) = self.first_due(now).cloned() {
             let state = self.states.get_mut(&key);
@@ -136,7 +134,7 @@ impl<K: Clone + Eq + Ord + Hash> WorkQueue<K> {
         None
     }
 
-    /// A delayed key whose time has come.
+    /// Returns a delayed key that is due.
     fn first_due(&self, now: Now) -> Option<&K> {
         let delayed = self
             .delayed
@@ -147,7 +145,7 @@ impl<K: Clone + Eq + Ord + Hash> WorkQueue<K> {
         delayed.or(dated.map(|(_, key)| key))
     }
 
-    /// Gives out the next key, if one is due; its user must call [`WorkQueue::done`].
+    /// Hands out the next key, if one is due; the caller must call [`WorkQueue::done`].
     #[doc(alias = "Get")]
     pub fn take(&mut self, now: Now) -> Option<K> {
         while self.come_due(now).is_some() {}
@@ -161,7 +159,7 @@ impl<K: Clone + Eq + Ord + Hash> WorkQueue<K> {
         Some(key)
     }
 
-    /// The work on a key is over, for now. Whether it came again meanwhile and waits.
+    /// Ends the work on a key. Returns true if the key was added meanwhile and waits now.
     pub fn done(&mut self, key: &K) -> bool {
         let Some(state) = self.states.get_mut(key) else {
             return false;
@@ -174,7 +172,7 @@ impl<K: Clone + Eq + Ord + Hash> WorkQueue<K> {
         false
     }
 
-    /// When the next delayed key is due.
+    /// Returns when the next delayed key is due.
     pub fn next_due(&self) -> Timeout {
         Timeout {
             monotonic: self.delayed.first().map(|(due, _)| *due),
@@ -182,17 +180,17 @@ impl<K: Clone + Eq + Ord + Hash> WorkQueue<K> {
         }
     }
 
-    /// How many keys wait for their turn now.
+    /// Returns the number of keys that wait for their turn now.
     pub fn len(&self) -> usize {
         self.new.len() + self.ready.len()
     }
 
-    /// Whether a key waits that has had no turn yet.
+    /// Returns true if a key waits that has had no turn yet.
     pub fn has_new(&self) -> bool {
         !self.new.is_empty()
     }
 
-    /// Whether no key waits for its turn now.
+    /// Returns true if no key waits for its turn now.
     pub fn is_empty(&self) -> bool {
         self.new.is_empty() && self.ready.is_empty()
     }
@@ -204,7 +202,7 @@ impl<K: Clone + Eq + Ord + Hash> WorkQueue<K> {
     }
 }
 
-/// Has a key wait for another time, if it is to wait at all.
+/// Moves a key from one due time to another, if there is one.
 fn put_off<T: Copy + Ord, K: Clone + Ord>(
     waiting: &mut BTreeSet<(T, K)>,
     key: &K,
@@ -291,7 +289,7 @@ mod tests {
         let mut queue = queue();
         let start = at(10_000);
         let after = |secs| start + Duration::from_secs(secs);
-        // An hour earlier from now on.
+        // From now on the clock is an hour earlier.
         let set_back = |secs| Now {
             wall: Time::from_secs(6_400) + Duration::from_secs(secs),
             ..after(secs)

@@ -31,7 +31,7 @@ impl Mode {
         self.manages_name(job.spec.managed_by.as_deref())
     }
 
-    /// Whether a Job with this `spec.managedBy` is ours.
+    /// Returns true if this controller manages Jobs with this `spec.managedBy`.
     pub fn manages_name(&self, named: Option<&str>) -> bool {
         let replaces = named.is_none_or(|name| name == DEFAULT_MANAGER);
         match self {
@@ -41,7 +41,7 @@ impl Mode {
         }
     }
 
-    /// Whether it stands in for the built-in controllers.
+    /// Returns true if it replaces the built-in controllers.
     pub fn replaces_built_in(&self) -> bool {
         match self {
             Self::Replace | Self::Both => true,

@@ -54,7 +54,7 @@ pub fn resource_path(
     Ok(Some(ResourcePath { collection, object }))
 }
 
-/// Whether the embedded cluster serves a kind in this version.
+/// Returns true if the embedded cluster serves a kind in this version.
 pub(super) fn is_served(api_version: &str, kind: &str) -> bool {
     served(api_version, kind).is_some()
 }

@@ -67,9 +67,11 @@ impl Bars {
         let texts: Vec<(usize, String)> = texts.take(height - 1).collect();
         // A line that is too long is cut by the terminal, not wrapped.
         let mut shown = "\x1b[?7l".to_owned();
+        // The row is cleared first: after a text that fills it, the cursor stands on its last character.
         for (_, text) in &texts {
+            shown.push_str("\x1b[2K");
             shown.push_str(text);
-            shown.push_str("\x1b[K\n");
+            shown.push('\n');
         }
         shown.push_str("\x1b[?7h\x1b[J");
         let up = rows(&self.drawn, width).min(height - 1);
@@ -88,7 +90,7 @@ impl Bars {
     }
 }
 
-/// How many rows lines of these lengths take.
+/// Counts the rows that lines of these lengths take.
 fn rows(lengths: &[usize], width: usize) -> usize {
     lengths
         .iter()
@@ -151,7 +153,7 @@ fn joined(words: &[String], room: usize) -> String {
         let left = room.saturating_sub(line.chars().count() + gap.len());
         match words.chars().count() <= left {
             true => line.push_str(&format!("{gap}{words}")),
-            // What is worth a word is worth some of it.
+            // A part of the words is better than none.
             false if left >= NARROWEST || at == 0 => {
                 line.push_str(&format!("{gap}{}", cut(words, left)));
                 break;

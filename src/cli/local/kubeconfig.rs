@@ -47,7 +47,7 @@ impl Kubeconfig {
         Ok(None)
     }
 
-    /// Where the file is.
+    /// The file's path.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }

@@ -196,7 +196,7 @@ async fn make_namespaces(client: &Client, objects: &[NewObject]) -> Result<(), P
     Ok(())
 }
 
-/// Where there are CronJobs and no Job, nothing is run: says when it would be. The server has taken them,
+/// Prints when CronJobs would run, as nothing is run where there are CronJobs and no Job. The server has taken them,
 /// so their schedules are good.
 pub(super) fn tell_of_cron_jobs(objects: &[NewObject]) {
     let documents = objects.iter().map(|object| &object.document);

@@ -35,7 +35,7 @@ pub(super) struct Followed {
     changed: Instant,
     /// Why it stands still, if it does.
     pub(super) why: Option<String>,
-    /// Whether it names a controller that does not run here, so that nothing will become of it.
+    /// It names a controller that does not run here, so nothing will become of it.
     pub(super) is_unmanaged: bool,
     /// What its failed Pods ended with, once it has ended or nobody waits any longer.
     pub(super) failures: Vec<String>,
@@ -118,7 +118,7 @@ impl Following {
         Self { jobs, by_uid }
     }
 
-    /// Whether every Job has ended that a controller works on here.
+    /// Returns true once every Job has ended that a controller works on here.
     pub(super) fn is_over(&self) -> bool {
         self.jobs
             .iter()

@@ -17,7 +17,7 @@ pub(super) struct KnownCronJob {
     pub(super) cron_jobs: BTreeMap<JobKey, Cell>,
     /// The Jobs that name a CronJob as their controller, by its name: it may be another one by now.
     pub(super) children: BTreeMap<JobKey, BTreeMap<Uid, ChildJob>>,
-    /// Whose each of them is.
+    /// The CronJob of each of them.
     pub(super) parents: HashMap<Uid, Parent>,
 }
 
@@ -51,7 +51,7 @@ impl KnownCronJob {
         (cron_job.uid == uid).then_some(cron_job)
     }
 
-    /// Whether a Job's CronJob is there, and still the same one.
+    /// Returns true if a Job's CronJob exists, and is still the same one.
     pub(super) fn has(&self, parent: &Parent) -> bool {
         self.get(&parent.key, parent.uid).is_some()
     }

@@ -53,7 +53,7 @@ async fn jobs_come_out_as_under_the_built_in_controller() {
     let namespace = cluster.namespace("lakh").await;
     let found = outcomes(&cluster, &namespace).await;
     // Pods whose RuntimeClass is absent.
-    lakh.check(&[r#"verb="create",resource="pods",code="403""#]);
+    lakh.check(&[("POST", "403")]);
     assert!(expected.len() >= 70);
     let mut different = String::new();
     for (job, expected) in &expected {

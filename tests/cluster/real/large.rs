@@ -50,7 +50,8 @@ async fn large_jobs_of_one_namespace_keep_no_other_from_its_pods() {
     let peak = peak_memory(lakh.process.child.id());
     assert!(peak < MEMORY_MAX, "{} MiB", peak >> 20);
     lakh.check(&[]);
-    drop(lakh);
+    // The bystander's Pod goes when lakh has removed its finalizer.
     cluster.remove(&large);
     cluster.remove(&bystanders);
+    drop(lakh);
 }

@@ -253,15 +253,18 @@ pub struct Lakh {
 }
 
 impl Lakh {
-    /// Checks that the server refused nothing but what it should, and understood all. A call is
-    /// told as in the metrics: `verb="create",resource="pods",code="403"`.
-    pub fn check(&self, refused_on_purpose: &[&str]) {
+    /// Checks that the server refused only what it should, and understood all. Refusals on purpose are given by method
+    /// and code.
+    pub fn check(&self, refused_on_purpose: &[(&str, &str)]) {
         let metrics = support::http_get(self.address, "/metrics").expect("metrics");
         for line in metrics.lines() {
             let refused = ["400", "401", "403", "405", "415", "422"]
                 .iter()
                 .any(|code| line.contains(&format!("code=\"{code}\"")));
-            let on_purpose = refused_on_purpose.iter().any(|call| line.contains(call));
+            let on_purpose = refused_on_purpose.iter().any(|(method, code)| {
+                line.contains(&format!("method=\"{method}\""))
+                    && line.contains(&format!("code=\"{code}\""))
+            });
             assert!(!refused || on_purpose, "{line}");
             if line.starts_with("lakh_actor_panics_total")
                 || line.starts_with("lakh_unreadable_objects_total{")

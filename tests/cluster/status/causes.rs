@@ -408,6 +408,8 @@ async fn jobs_that_do_not_go() {
     let controller = support::controller(&cluster).await;
     let mut kept = indexed_job("kept", 2, 2);
     kept["spec"]["template"]["metadata"]["finalizers"] = json!(["example.com/logs"]);
+    // The garbage collector may be quicker than the controller's watch of Jobs: then terminating Pods would be replaced.
+    kept["spec"]["podReplacementPolicy"] = json!("Failed");
     create(&client, &kept).await;
     job_when(&client, "kept", |job| job["status"]["ready"] == 2).await;
     let foreground =

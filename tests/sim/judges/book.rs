@@ -35,13 +35,13 @@ pub(super) struct Job {
     pub(super) edited_at: u64,
     /// Its deadline had passed before somebody changed it: who was refused to say so before may say so yet.
     pub(super) was_overdue: bool,
-    /// How often it was resumed, as its status tells.
+    /// Resumptions so far, by its status.
     pub(super) run: u64,
     /// When suspension or size were changed last.
     pub(super) spec_changed_at: u64,
     /// When somebody else wrote its counts last.
     pub(super) foreign_status_at: Option<u64>,
-    /// That happened twice so soon that it looks like another Job controller.
+    /// This happened twice so soon that it looks like another Job controller.
     pub(super) is_contested: bool,
     /// A Pod was made for it by a write that its controller knows nothing of, or cannot know to be wrong.
     pub(super) is_haunted: bool,

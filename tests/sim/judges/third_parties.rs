@@ -62,7 +62,7 @@ impl Judges {
         }
     }
 
-    /// Whether a new Pod has the name of one of an earlier run, which is gone. A creation whose answer was lost is
+    /// Returns the fault if a new Pod has the name of a Pod of an earlier run, which is gone. A creation whose answer was lost is
     /// repeated under its name, in whatever run.
     pub(super) fn repeated_name(&self, uid: &str, name: &str, written: Written) -> Option<String> {
         let run = self.jobs[uid].run;

@@ -1,4 +1,4 @@
-//! Compares what is kept by change with what a look at all Pods gives; for tests.
+//! Compares the incrementally updated state with one computed from all Pods; for tests.
 
 use crate::model::{CompactIndex, PodTable, Slot};
 
@@ -13,8 +13,7 @@ use super::{
 };
 
 impl Counting {
-    /// Panics if a sum, a set or a list is not what it would be if it were made anew from the Pods and the
-    /// creations that are under way.
+    /// Panics if a sum, a set or a list differs from one computed anew from the Pods and the creations in flight.
     pub(in crate::decide) fn check<'a>(
         &self,
         basis: &Basis<'_>,

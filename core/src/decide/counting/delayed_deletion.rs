@@ -1,9 +1,9 @@
-//! The failed Pods that stay until their index has a new one, where failures count by index.
+//! Keeps failed Pods until their index has a new Pod, where failures count per index.
 //!
-//! Source: docs/rules/jobs.md, 3.7 and 5.5. Such a Pod tells how often its index failed and until
-//! when it waits; a restart of the controller loses neither, for the Pod keeps its finalizer.
+//! Source: docs/rules/jobs.md, 3.7 and 5.5. Such a Pod records how often its index failed and until when the index
+//! waits. A restart of the controller loses neither, because the Pod keeps its finalizer.
 //!
-//! Must not: hold anything of indexes that have no failed Pod.
+//! Must not: keep state of indexes that have no failed Pod.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,19 +15,19 @@ use super::holders::Holders;
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Kept {
     slot: Slot,
-    /// How often the index has failed, with this Pod.
+    /// The failures of the index, including this Pod.
     failures: FailureCounts,
     finished: Time,
     /// When the index may have a new Pod.
     due: Time,
 }
 
-/// See the module's text.
+/// The failed Pods that are kept, at most one per index, and the index backoffs that follow from them.
 #[derive(Clone, Debug, Default)]
 #[doc(alias = "podsWithDelayedDeletionPerIndex")]
 pub(super) struct DelayedDeletions {
     by_index: BTreeMap<u32, Kept>,
-    /// The indexes whose wait is not known to be over, by its end.
+    /// The indexes in backoff, by the end of their backoff. An entry stays until `expire` removes it.
     due: BTreeSet<(Time, u32)>,
     /// The same indexes.
     waiting: IndexSet,
@@ -36,8 +36,8 @@ pub(super) struct DelayedDeletions {
 }
 
 impl DelayedDeletions {
-    /// Whether a failed Pod of an index would be kept, and not the one that is: the one that tells more.
-    /// Times come second: where a clock was set back, the last to fail may seem to be the first.
+    /// Returns true if this failed Pod would be kept, possibly instead of the one kept now. The Pod with more failures
+    /// wins, then the later one. Times come second: where a clock was set back, the last to fail may seem the first.
     pub(super) fn would_keep(&self, index: u32, failures: FailureCounts, finished: Time) -> bool {
         self.by_index.get(&index).is_none_or(|rival| {
             (failures.total(), finished) >= (rival.failures.total(), rival.finished)
@@ -66,7 +66,7 @@ impl DelayedDeletions {
         self.waiting.insert(index);
     }
 
-    /// Keeps a Pod no more; where it is.
+    /// Stops keeping a Pod. Returns its slot.
     pub(super) fn remove(&mut self, index: u32) -> Option<Slot> {
         let pod = self.by_index.remove(&index)?;
         if self.waiting.remove(index) {
@@ -75,17 +75,17 @@ impl DelayedDeletions {
         Some(pod.slot)
     }
 
-    /// The lowest index that a Pod is kept for.
+    /// Returns the lowest index with a kept Pod.
     pub(super) fn first(&self) -> Option<u32> {
         self.by_index.first_key_value().map(|(index, _)| *index)
     }
 
-    /// Whether an index has an active Pod.
+    /// Returns true if an index has an active Pod.
     pub(super) fn has_active(&self, index: u32) -> bool {
         self.active.contains(index)
     }
 
-    /// Puts an active Pod in or takes it out of those that its index has.
+    /// Adds an active Pod to its index, or removes it.
     pub(super) fn share_active(&mut self, index: u32, more: bool) {
         if more {
             self.active.take(index);
@@ -94,7 +94,7 @@ impl DelayedDeletions {
         }
     }
 
-    /// Lets indexes go whose wait is over.
+    /// Ends the backoffs that are over.
     pub(super) fn expire(&mut self, now: Time) {
         while let Some((due, index)) = self.due.first().copied()
             && due <= now
@@ -104,30 +104,30 @@ impl DelayedDeletions {
         }
     }
 
-    /// The indexes that must wait, as of the last [`DelayedDeletions::expire`].
+    /// Returns the indexes in backoff, as of the last [`DelayedDeletions::expire`].
     pub(super) fn waiting(&self) -> &IndexSet {
         &self.waiting
     }
 
-    /// When the next wait is over.
+    /// Returns when the next backoff ends.
     pub(super) fn next_due(&self) -> Option<Time> {
         self.due.first().map(|(due, _)| *due)
     }
 
-    /// How often an index has failed.
+    /// Returns how often an index has failed.
     pub(super) fn failures(&self, index: u32) -> FailureCounts {
         let pod = self.by_index.get(&index);
         pod.map(|pod| pod.failures).unwrap_or_default()
     }
 
-    /// Notes that no Pod is kept any more.
+    /// Stops keeping all Pods.
     pub(super) fn clear(&mut self) {
         self.by_index.clear();
         self.due.clear();
         self.waiting = IndexSet::default();
     }
 
-    /// Whether exactly these Pods are kept and exactly these indexes have active Pods.
+    /// Returns true if exactly these Pods are kept and exactly these indexes have active Pods.
     pub(super) fn agrees_with(&self, kept: &[(u32, Slot)], active: &Holders) -> bool {
         let mut ours: Vec<(u32, Slot)> = self.by_index.iter().map(|(i, p)| (*i, p.slot)).collect();
         let mut found = kept.to_vec();

@@ -1,20 +1,20 @@
-//! How long a Job waits after failed Pods before it makes new ones.
+//! Computes the backoff between failed Pods and new ones.
 //!
-//! Source: docs/rules/jobs.md, 5.1 to 5.4. The record lives in memory only; it is part of a status
-//! write in the sense that a write that fails leaves the record of the last one that did not.
+//! Source: docs/rules/jobs.md, 5.1 to 5.4. The counters live in memory only. A successor inherits them as of the last
+//! successful status write.
 
 use std::time::Duration;
 
 use crate::model::{Exponential, Time};
 
-/// Failures in a row, and when the last one was.
+/// Consecutive failures, and the time of the last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Failures {
     count: u32,
     last: Time,
 }
 
-/// The Pods of one batch that ended, whatever their order.
+/// The Pods that ended in one batch, in any order.
 #[derive(Clone, Debug, Default)]
 struct EndedBatch {
     last_success: Option<Time>,
@@ -22,8 +22,8 @@ struct EndedBatch {
 }
 
 impl Failures {
-    /// Takes a batch in: a success ends the row, and only failures after the last success of the
-    /// batch start a new one; a failure of the same second does not.
+    /// Adds a batch. A success resets the count. Only failures after the batch's last success start a new one; a
+    /// failure in the same second does not.
     fn fold(&mut self, batch: &mut EndedBatch) {
         let success = batch.last_success.take();
         if success.is_some() {
@@ -37,7 +37,7 @@ impl Failures {
         }
     }
 
-    /// Until when no Pod may be made, if that is not over.
+    /// Returns until when new Pods are blocked, if that time is not over.
     pub(super) fn until(&self, backoff: Exponential, now: Time) -> Option<Time> {
         if self.count == 0 {
             return None;
@@ -47,7 +47,7 @@ impl Failures {
     }
 }
 
-/// The failures in a row as they are known now, and as of the last status write that succeeded.
+/// Consecutive failures as currently known, and as of the last successful status write.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PodFailures {
     batch: EndedBatch,
@@ -56,22 +56,22 @@ pub(super) struct PodFailures {
 }
 
 impl PodFailures {
-    /// A Pod has succeeded.
+    /// Records a succeeded Pod.
     pub(super) fn success(&mut self, at: Time) {
         self.batch.last_success = self.batch.last_success.max(Some(at));
     }
 
-    /// A Pod has failed.
+    /// Records a failed Pod.
     pub(super) fn failure(&mut self, at: Time) {
         self.batch.failures.push(at);
     }
 
-    /// The batch is complete.
+    /// Ends the batch.
     pub(super) fn fold(&mut self) {
         self.in_a_row.fold(&mut self.batch);
     }
 
-    /// What a new machine goes on with.
+    /// Returns the state that a new machine inherits.
     pub(super) fn as_stored(&self) -> Self {
         Self {
             in_a_row: self.stored,

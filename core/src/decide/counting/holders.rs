@@ -1,19 +1,19 @@
-//! Which indexes are held, where some may be held more than once.
+//! Counts the holders of indexes, of which some may have several.
 
 use hashbrown::HashMap;
 
 use crate::model::IndexSet;
 
-/// A set that counts.
+/// A counted set of indexes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Holders {
     held: IndexSet,
-    /// How many hold an index beyond the first that does.
+    /// The number of holders of an index beyond the first.
     again: HashMap<u32, u32>,
 }
 
 impl Holders {
-    /// Notes one more holder of an index; whether it is the first.
+    /// Adds a holder of an index. Returns true for its first.
     pub(super) fn take(&mut self, index: u32) -> bool {
         let first = self.held.insert(index);
         if !first {
@@ -22,7 +22,7 @@ impl Holders {
         first
     }
 
-    /// Notes one holder less; whether it was the last.
+    /// Removes a holder of an index. Returns true for its last.
     pub(super) fn give_back(&mut self, index: u32) -> bool {
         let Some(more) = self.again.get_mut(&index) else {
             return self.held.remove(index);
@@ -38,12 +38,12 @@ impl Holders {
         self.held.contains(index)
     }
 
-    /// Whether some index has more than one holder.
+    /// Returns true if any index has more than one holder.
     pub(super) fn has_duplicates(&self) -> bool {
         !self.again.is_empty()
     }
 
-    /// The indexes that are held.
+    /// Returns the indexes with holders.
     pub(super) fn held(&self) -> &IndexSet {
         &self.held
     }

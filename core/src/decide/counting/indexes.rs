@@ -1,7 +1,7 @@
-//! The completion indexes of an Indexed Job: which are done, failed for good, taken, or free.
+//! Tracks the completion indexes of an Indexed Job: completed, failed for good, taken, or free.
 //!
-//! Kept up to date by change, so that the lowest free index is always at hand. No index is ever
-//! both done and failed: what it was first it stays.
+//! All sets are updated incrementally, so the lowest free index is always available. No index is ever both completed
+//! and failed: an index keeps its first result.
 
 use std::sync::Arc;
 
@@ -9,41 +9,41 @@ use crate::model::{IndexSet, JobStatus};
 
 use super::holders::Holders;
 
-/// See the module's text. For a Job without indexes all sets stay empty.
+/// The state of every completion index. For a Job without indexes all sets stay empty.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Indexes {
     completions: u32,
-    /// Succeeded, whether the server knows it or not.
+    /// Succeeded, stored or not.
     completed: NamedSet,
-    /// Succeeded, as the server has it.
+    /// Succeeded, in the stored status.
     completed_stored: IndexSet,
-    /// Succeeded, as a status write under way has it.
+    /// Succeeded, in the status write in flight.
     storing: Option<IndexSet>,
-    /// Failed for good, if indexes can.
+    /// Failed for good; `None` if indexes cannot fail.
     failed: Option<NamedSet>,
-    /// Held by a Pod or by one being created.
+    /// Held by an existing Pod or by a creation.
     taken: Holders,
     /// Neither completed nor failed nor taken.
     free: IndexSet,
 }
 
-/// A set of indexes and its text, which is made anew only when the set has changed.
+/// A set of indexes with its cached text form, rebuilt after a change.
 #[derive(Clone, Debug, Default)]
 struct NamedSet {
     set: IndexSet,
     text: Option<Arc<str>>,
 }
 
-/// Indexes by what became of them.
+/// The indexes of a Job by their state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexOverview {
     /// Those that succeeded.
     pub completed: IndexSet,
-    /// Those that failed for good, if an index can.
+    /// Those that failed for good; `None` if indexes cannot fail.
     pub failed: Option<IndexSet>,
-    /// Those whose last Pod failed and that wait for the next one.
+    /// Those that wait for their next Pod after a failure.
     pub in_backoff: IndexSet,
-    /// Those that have no Pod, among them those in backoff.
+    /// Unfinished ones without a Pod, including those in backoff.
     pub without_pod: IndexSet,
 }
 
@@ -68,8 +68,8 @@ impl NamedSet {
 }
 
 impl Indexes {
-    /// The indexes below `completions`, of which a stored status tells how they ended; whether they
-    /// can fail for good.
+    /// Creates the indexes below `completions`, with the results in a stored status. `can_fail` enables failure for
+    /// good.
     pub(super) fn new(completions: u32, stored: &JobStatus, can_fail: bool) -> Self {
         let completed = IndexSet::parse(&stored.completed_indexes, completions);
         let failed_text = stored.failed_indexes.as_deref().filter(|_| can_fail);
@@ -88,12 +88,12 @@ impl Indexes {
         }
     }
 
-    /// Whether an index is one of the Job's.
+    /// Returns true if the Job has this index.
     pub(super) fn is_valid(&self, index: u32) -> bool {
         index < self.completions
     }
 
-    /// Notes a success of an index that has not failed; whether it is the index's first.
+    /// Records a success of an index that has not failed. Returns true for the first success of the index.
     pub(super) fn complete(&mut self, index: u32) -> bool {
         let first = self.completed.insert(index);
         if first {
@@ -102,7 +102,7 @@ impl Indexes {
         first
     }
 
-    /// Notes that an index has failed for good, unless it is done.
+    /// Records that an index has failed for good, unless it is completed.
     pub(super) fn fail(&mut self, index: u32) {
         if let Some(failed) = self
             .failed
@@ -114,38 +114,38 @@ impl Indexes {
         }
     }
 
-    /// Whether the index has failed for good.
+    /// Returns true if the index has failed for good.
     pub(super) fn has_failed(&self, index: u32) -> bool {
         let failed = self.failed.as_ref();
         failed.is_some_and(|failed| failed.set.contains(index))
     }
 
-    /// Whether the index needs no Pod any more.
+    /// Returns true if the index needs no Pod any more.
     pub(super) fn is_over(&self, index: u32) -> bool {
         self.is_done(index) || self.has_failed(index)
     }
 
-    /// How many have failed for good.
+    /// Returns the number of indexes that have failed for good.
     pub(super) fn failed_len(&self) -> u32 {
         self.failed.as_ref().map_or(0, |failed| failed.set.len())
     }
 
-    /// Whether the index is done, whether the server knows it or not.
+    /// Returns true if the index is completed, stored or not.
     pub(super) fn is_done(&self, index: u32) -> bool {
         self.completed.set.contains(index)
     }
 
-    /// Whether the server knows that the index is done.
+    /// Returns true if the stored status has the index as completed.
     pub(super) fn is_stored(&self, index: u32) -> bool {
         self.completed_stored.contains(index)
     }
 
-    /// Notes the successes that a status write under way names.
+    /// Records the successes that the status write in flight carries.
     pub(super) fn begin_store(&mut self) {
         self.storing = Some(self.completed.set.clone());
     }
 
-    /// Notes that the server knows of them.
+    /// Ends the status write in flight. Its successes are stored if `known`.
     pub(super) fn end_store(&mut self, known: bool) {
         if let Some(storing) = self.storing.take().filter(|_| known) {
             self.completed_stored = storing;
@@ -156,32 +156,32 @@ impl Indexes {
         self.completed.set.len()
     }
 
-    /// Those that are done.
+    /// Returns the completed indexes.
     pub(super) fn completed(&self) -> &IndexSet {
         &self.completed.set
     }
 
-    /// Notes one more holder of an index.
+    /// Adds a holder of an index.
     pub(super) fn take(&mut self, index: u32) {
         if self.is_valid(index) && self.taken.take(index) {
             self.free.remove(index);
         }
     }
 
-    /// Notes one holder less.
+    /// Removes a holder of an index.
     pub(super) fn give_back(&mut self, index: u32) {
         if self.is_valid(index) && self.taken.give_back(index) && !self.is_over(index) {
             self.free.insert(index);
         }
     }
 
-    /// Whether some index has more than one holder.
+    /// Returns true if any index has more than one holder.
     pub(super) fn has_duplicates(&self) -> bool {
         self.taken.has_duplicates()
     }
 
-    /// At most `most` of the lowest `missing` indexes that need a Pod, without those that must
-    /// wait. One that waits keeps its place: no other is taken instead.
+    /// Chooses at most `most` of the lowest `missing` indexes that need a Pod, without those in `waiting`. A waiting
+    /// index keeps its rank: no higher index takes its place.
     pub(super) fn choose(&self, missing: u32, most: u32, waiting: &IndexSet) -> Vec<u32> {
         let most = most.min(missing) as usize;
         if waiting.is_empty() {
@@ -196,7 +196,7 @@ impl Indexes {
             .collect()
     }
 
-    /// What became of them; these wait for their next Pod.
+    /// Returns the indexes by state, with these in backoff.
     pub(super) fn overview(&self, in_backoff: &IndexSet) -> IndexOverview {
         let failed = self.failed.as_ref();
         IndexOverview {
@@ -207,7 +207,7 @@ impl Indexes {
         }
     }
 
-    /// Whether exactly these hold an index (some twice), and the rest is free or over.
+    /// Returns true if exactly `holders` hold an index (with repetitions), and the rest is free or over.
     pub(super) fn agree_with(&self, holders: &[u32]) -> bool {
         let valid = holders.iter().copied();
         let taken: Holders = valid.filter(|index| self.is_valid(*index)).collect();
@@ -222,12 +222,12 @@ impl Indexes {
         taken == self.taken && free == self.free && apart
     }
 
-    /// The completed indexes as the status has them.
+    /// Returns the text for `completedIndexes`.
     pub(super) fn completed_text(&mut self) -> Arc<str> {
         self.completed.text()
     }
 
-    /// The failed indexes as the status has them.
+    /// Returns the text for `failedIndexes`.
     pub(super) fn failed_text(&mut self) -> Option<Arc<str>> {
         self.failed.as_mut().map(NamedSet::text)
     }

@@ -1,4 +1,4 @@
-//! What a Pod's record says, by the Job's rules.
+//! Evaluates a Pod's record by the Job's rules.
 //!
 //! Must not: change anything.
 
@@ -11,22 +11,22 @@ use super::{
     stage::{End, Stage},
 };
 
-/// A Pod's completion index, where Pods have one.
+/// Returns a Pod's completion index, for Indexed Jobs.
 pub(super) fn index_of(basis: &Basis<'_>, tracked: &Tracked) -> Option<u32> {
     let number = tracked.number.filter(|_| basis.spec.is_indexed());
     number.map(CompactIndex::get)
 }
 
-/// Whether a Pod keeps others from its index.
+/// Returns true if a Pod keeps new Pods from its index.
 pub(super) fn holds_index(basis: &Basis<'_>, tracked: &Tracked) -> bool {
-    // One that was stopped may have ended before its finalizer went: then it counts.
+    // A stopped Pod may have ended before its finalizer was removed: then it counts.
     let may_count = tracked.stage == Stage::Stopped && tracked.has(Facts::FINALIZER);
     tracked.has(Facts::ACTIVE)
         || may_count
         || (basis.spec.pod_replacement == PodReplacement::Failed && tracked.has(Facts::TERMINATING))
 }
 
-/// How a Pod ended, if it has, by the Job's rule for Pods that are being deleted.
+/// Returns the result of an ended Pod, by the Job's rule for Pods that are being deleted.
 pub(super) fn ended_how(basis: &Basis<'_>, pod: &PodRecord) -> Option<End> {
     match pod.phase {
         PodPhase::Succeeded => Some(End::Success),
@@ -38,8 +38,8 @@ pub(super) fn ended_how(basis: &Basis<'_>, pod: &PodRecord) -> Option<End> {
     }
 }
 
-/// Whether a Pod's failure is one more than its index may have. Pods that this machine stops
-/// because the Job ends do not fail their index.
+/// Returns true if a Pod's failure exceeds the backoff limit of its index. Pods that this machine stops because the Job
+/// ends do not fail their index.
 pub(super) fn fails_index(basis: &Basis<'_>, tracked: &Tracked, pod: &PodRecord) -> bool {
     let stopped = !pod.phase.is_terminal() && tracked.has(Facts::TO_DELETE);
     let before = pod.failure.as_ref().map(|facts| facts.counts.counted);
@@ -53,7 +53,7 @@ pub(super) fn fails_index(basis: &Basis<'_>, tracked: &Tracked, pod: &PodRecord)
     }
 }
 
-/// What the podFailurePolicy says of a Pod, and why the Job fails for it, if it does.
+/// Returns the podFailurePolicy's decision on a Pod, and the message if the Job fails for it.
 pub(super) fn policy_on(basis: &Basis<'_>, pod: &PodRecord) -> (Ruling, Option<String>) {
     pod_failure_policy::rule_on(basis.spec.pod_failure.as_ref(), &basis.job.key, pod)
 }

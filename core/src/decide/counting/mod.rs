@@ -1,9 +1,8 @@
 //! Counts each ended Pod exactly once, by way of its finalizer.
 //!
-//! Source: docs/rules/jobs.md, 3. The order that makes it safe, per Pod: it ends; a status write
-//! names it (its UID, or its index in `completedIndexes`); only then is its finalizer removed;
-//! only then does its UID move from the list into the counter. Whatever crashes in between, the
-//! next machine finds either the finalizer or the name.
+//! Source: docs/rules/jobs.md, 3. The safe order for each Pod: it ends; a status write records it (its UID, or its
+//! index in `completedIndexes`); only then is its finalizer removed; only then does its UID move from the list into the
+//! counter. After a crash at any point, the next machine finds either the finalizer or the record.
 //!
 //! Read first: `stage`, the table of a Pod's stages; then [`Counting::handle_pod`].
 //!
@@ -56,12 +55,12 @@ pub use self::{
     stage::{End, Input, Shown, Stage},
 };
 
-/// What is known of the Job's Pods, and how far each has been counted.
+/// The known Pods of a Job, and the progress of counting each.
 #[derive(Clone, Debug, Default)]
 #[doc(alias = "trackJobStatusAndRemoveFinalizers")]
 pub(super) struct Counting {
     pods: Slots<Tracked>,
-    /// Pods to be looked at again before the next decision.
+    /// Pods to handle again before the next decision.
     revisit: Vec<Slot>,
     tally: Tally,
     indexes: Indexes,
@@ -73,18 +72,18 @@ pub(super) struct Counting {
     removals: PodWrites,
     deletions: PodWrites,
     names: PodNames,
-    /// Pods that the machine before was letting go uncounted, until this one has seen them.
+    /// Pods that the previous machine was releasing uncounted, until this one has seen them.
     stopped_before: RoaringBitmap,
-    /// Something has changed that a status tells.
+    /// The stored status has become stale.
     changed: bool,
 }
 
-/// What news of a Pod lead to.
+/// The results of a Pod event.
 #[derive(Debug, Default)]
 pub(super) struct Heard {
-    /// Why the Job fails for it by the podFailurePolicy, if it does.
+    /// The failure message, if the podFailurePolicy fails the Job for this Pod.
     pub(super) fails_job: Option<String>,
-    /// A rule of the policy has decided on it for good.
+    /// The action of the policy rule that has finally decided on this Pod.
     pub(super) applied: Option<FailureAction>,
 }
 
@@ -104,13 +103,13 @@ impl Counting {
         }
     }
 
-    /// Takes in the run of the stored status: names of new Pods depend on it.
+    /// Applies the run of the stored status: names of new Pods depend on it.
     pub(super) fn begin_run(&mut self, stored: &JobStatus) {
         self.names.begin_run(stored.run_start());
     }
 
-    /// Inherits the state that the server does not store: the failures in a row, the waits after refused writes,
-    /// and the Pods that go uncounted.
+    /// Inherits the state that is not stored: consecutive failures, backoffs after refused writes, and the Pods that
+    /// are released uncounted.
     pub(super) fn succeed_to(&mut self, before: &Self) {
         self.failures = before.failures.as_stored();
         self.removals.succeed_to(&before.removals);
@@ -120,7 +119,7 @@ impl Counting {
         self.stopped_before = slots.filter(is_stopped).collect();
     }
 
-    /// Takes in what is known of the Pod in a slot: its record, or that it is gone.
+    /// Handles the current record of the Pod in a slot, or `None` if the Pod is gone.
     pub(super) fn handle_pod(
         &mut self,
         basis: &Basis<'_>,
@@ -180,7 +179,7 @@ impl Counting {
         self.share(basis, slot, &tracked, true);
         self.pods[slot] = tracked;
         if let Some(index) = index_of(basis, &tracked).filter(|_| tracked.has(Facts::ACTIVE)) {
-            // It is what its index's failed Pod was kept for.
+            // The index's failed Pod was kept until this Pod came.
             self.release_delayed(basis, index);
         }
         self.changed = true;
@@ -189,7 +188,7 @@ impl Counting {
         heard
     }
 
-    /// Whether a Pod is losing its finalizer because a policy ignores its failure.
+    /// Returns true if a Pod is losing its finalizer because a policy ignores its failure.
     fn is_freed_as_ignored(&self, basis: &Basis<'_>, tracked: &Tracked) -> bool {
         tracked.ruling == Ruling::IGNORED
             && tracked.has(Facts::FINALIZER)
@@ -198,7 +197,7 @@ impl Counting {
             && !basis.is_over
     }
 
-    /// Takes in which of the Job's Pods it is.
+    /// Sets the Pod's completion index or the count in its name.
     fn give_number(&mut self, basis: &Basis<'_>, tracked: &mut Tracked, pod: &PodRecord) {
         if basis.spec.is_indexed() {
             tracked.number = pod.index;
@@ -210,7 +209,7 @@ impl Counting {
         }
     }
 
-    /// The next Pod of an index is not to have the name of one that exists.
+    /// Keeps the next Pod of an index from the name of an existing one.
     fn note_name(
         &mut self,
         basis: &Basis<'_>,
@@ -228,7 +227,7 @@ impl Counting {
         }
     }
 
-    /// What a Pod's record means for its stage.
+    /// Translates a Pod's record into an input for its stage.
     fn input(
         &mut self,
         basis: &Basis<'_>,
@@ -250,7 +249,7 @@ impl Counting {
         }
         match tracked.stage {
             Stage::Live | Stage::Delayed => self.first_look(basis, slot, tracked, pod),
-            // Its index has failed with it: what it was first it stays.
+            // Its index has failed with it, and an index keeps its first result.
             Stage::Ended(End::Failure) if self.index_has_failed(basis, tracked) => Input::Seen,
             Stage::Ended(End::Failure) if pod.phase == PodPhase::Succeeded => {
                 self.failures.success(pod.finished_at());
@@ -265,7 +264,7 @@ impl Counting {
         }
     }
 
-    /// What is found of a Pod with finalizer that is not yet being counted.
+    /// Evaluates a Pod that has the finalizer and is not being counted yet.
     fn first_look(
         &mut self,
         basis: &Basis<'_>,
@@ -293,8 +292,8 @@ impl Counting {
         }
     }
 
-    /// Queues a Pod that succeeded for the next status write. A success of an index that has failed
-    /// for good comes too late: the server would refuse to have both.
+    /// Queues a succeeded Pod for the next status write. A success of an index that has failed for good comes too late:
+    /// the API server rejects a status with both.
     fn succeed(&mut self, basis: &Basis<'_>, slot: Slot, tracked: &Tracked) -> Input {
         let Some(index) = index_of(basis, tracked) else {
             self.naming.by_uid.push_back(slot);
@@ -316,7 +315,7 @@ impl Counting {
         Input::Succeeded
     }
 
-    /// Takes in that a Pod failed: it fails its index, is kept for it, or counts.
+    /// Handles a failed Pod: it fails its index, is kept for it, or counts.
     fn fail(&mut self, basis: &Basis<'_>, slot: Slot, tracked: &Tracked, pod: &PodRecord) -> Input {
         let index = index_of(basis, tracked);
         let Some(index) = index.filter(|_| basis.spec.per_index.is_some()) else {
@@ -351,7 +350,7 @@ impl Counting {
         Input::Failed
     }
 
-    /// An index needs its failed Pod no more: it may be counted and go.
+    /// Stops keeping the failed Pod of an index: it may be counted and deleted.
     fn release_delayed(&mut self, basis: &Basis<'_>, index: u32) {
         let Some(slot) = self.delayed.remove(index) else {
             return;
@@ -361,30 +360,30 @@ impl Counting {
         self.changed = true;
     }
 
-    /// No index needs its failed Pod any more.
+    /// Stops keeping failed Pods for all indexes.
     pub(super) fn release_all_delayed(&mut self, basis: &Basis<'_>) {
         while let Some(index) = self.delayed.first() {
             self.release_delayed(basis, index);
         }
     }
 
-    /// Pods of refused writes, to be handled again after [`Counting::end_refused_write`].
+    /// Takes the Pods of refused writes. Handle each again after [`Counting::end_refused_write`].
     pub(super) fn take_revisits(&mut self) -> Vec<Slot> {
         std::mem::take(&mut self.revisit)
     }
 
-    /// All events of this turn have been handled.
+    /// Ends a batch: all events of this pass have been handled.
     pub(super) fn end_batch(&mut self) {
         self.failures.fold();
         self.stopped_before.clear();
     }
 
-    /// Whether something has changed that a status tells, since it was asked last.
+    /// Returns true if the stored status has become stale since the last call.
     pub(super) fn take_changed(&mut self) -> bool {
         std::mem::take(&mut self.changed)
     }
 
-    /// Lets every Pod go that has its finalizer, uncounted.
+    /// Releases every Pod that has its finalizer, uncounted.
     pub(super) fn let_go_of_all(&mut self, basis: &Basis<'_>) {
         self.delayed.clear();
         let slots = 0..u32::try_from(self.pods.len()).unwrap_or(u32::MAX);
@@ -395,8 +394,8 @@ impl Counting {
         }
     }
 
-    /// Once a verdict stands and no Pod is active, the Pods that have not ended are let go: counted
-    /// as failed when the Job fails and no policy has them ignored, not counted when it succeeds.
+    /// Releases the Pods that have not ended, once a verdict stands and no Pod is active. They count as failed if the
+    /// Job fails and no policy ignores them. They do not count if it succeeds.
     pub(super) fn settle_live(&mut self, basis: &Basis<'_>, pods: &PodTable) {
         for slot in self.tally.live_slots.clone() {
             let slot = Slot(slot);
@@ -418,15 +417,15 @@ impl Counting {
         }
     }
 
-    /// The Pods that have not ended are let go without being counted.
+    /// Releases the Pods that have not ended, uncounted.
     pub(super) fn stop_live(&mut self, basis: &Basis<'_>) {
         for slot in self.tally.live_slots.clone() {
             self.happens(basis, Slot(slot), Input::Stopped);
         }
     }
 
-    /// Deletes every active Pod. Where the Job does not fail, they must not count as failed and lose their
-    /// finalizer first.
+    /// Deletes every active Pod. If the Job does not fail, they must not count as failed, so they lose their finalizer
+    /// first.
     #[doc(alias = "deleteActivePods")]
     pub(super) fn delete_active(&mut self, basis: &Basis<'_>) {
         for slot in self.tally.active_slots.clone() {
@@ -434,7 +433,7 @@ impl Counting {
         }
     }
 
-    /// Deletes a Pod; its finalizer goes first, so that it is never counted.
+    /// Deletes a Pod. Its finalizer is removed first, so it is never counted.
     pub(super) fn delete_uncounted(&mut self, basis: &Basis<'_>, slot: Slot) {
         self.delete(basis, slot, false);
     }
@@ -450,14 +449,14 @@ impl Counting {
         }
     }
 
-    /// Something happens to a Pod.
+    /// Applies an input to a Pod's stage.
     fn happens(&mut self, basis: &Basis<'_>, slot: Slot, input: Input) {
         self.change(basis, slot, |tracked| {
             tracked.stage = tracked.stage.after(input);
         });
     }
 
-    /// Changes what is remembered of a Pod, keeping the sums true and queueing what follows.
+    /// Changes a tracked Pod, updates the sums and queues the writes that follow.
     fn change(&mut self, basis: &Basis<'_>, slot: Slot, change: impl FnOnce(&mut Tracked)) {
         let mut tracked = self.pods[slot];
         self.share(basis, slot, &tracked, false);
@@ -467,7 +466,7 @@ impl Counting {
         self.pods[slot] = tracked;
     }
 
-    /// Puts a Pod in or takes it out of the sums and of its index.
+    /// Adds a Pod to the sums and to the holders of its index, or removes it.
     #[inline(always)]
     fn share(&mut self, basis: &Basis<'_>, slot: Slot, tracked: &Tracked, more: bool) {
         let is_invalid = self.has_invalid_index(basis, tracked);
@@ -488,7 +487,7 @@ impl Counting {
         }
     }
 
-    /// Whether a Pod of an Indexed Job has no index that the Job has.
+    /// Returns true if a Pod of an Indexed Job has no valid index.
     #[inline]
     fn has_invalid_index(&self, basis: &Basis<'_>, tracked: &Tracked) -> bool {
         basis.spec.is_indexed()
@@ -497,14 +496,14 @@ impl Counting {
                 .is_none_or(|index| !self.indexes.is_valid(index.get()))
     }
 
-    /// Whether a Pod's index has failed for good.
+    /// Returns true if a Pod's index has failed for good.
     fn index_has_failed(&self, basis: &Basis<'_>, tracked: &Tracked) -> bool {
         let index = index_of(basis, tracked);
         index.is_some_and(|index| self.indexes.has_failed(index))
     }
 
-    /// Queues the removal of a finalizer that may go, and the deletion of a Pod that is to go and whose
-    /// finalizer is off, or counts.
+    /// Queues the removal of a finalizer that may be removed. Queues the deletion of an unwanted Pod if its finalizer
+    /// is off or it counts.
     #[inline]
     fn queue_work(&mut self, basis: &Basis<'_>, slot: Slot, tracked: &mut Tracked) {
         let has_finalizer = tracked.has(Facts::FINALIZER);

@@ -1,7 +1,7 @@
-//! What the machine remembers of each Pod, and the sums over all of them.
+//! Tracks the state of each Pod, and the sums over all Pods.
 //!
-//! A Pod's change takes its old share out of the sums and puts its new one in: no sum is ever
-//! computed by looking at all Pods.
+//! A change of a Pod subtracts its old contribution from the sums and adds the new one. No sum is ever computed over
+//! all Pods.
 
 use roaring::RoaringBitmap;
 
@@ -9,35 +9,35 @@ use crate::model::{CompactIndex, FailureAction, PodFlags, PodPhase, PodRecord, S
 
 use super::stage::{End, Stage};
 
-/// What the Job's podFailurePolicy says of a failed Pod.
+/// The podFailurePolicy's decision on a failed Pod.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Ruling {
-    /// It was not judged: it has not failed.
+    /// Not judged: the Pod has not failed.
     #[default]
     Open,
-    /// No rule is for it: it counts.
+    /// No rule matches: the Pod counts.
     NoRule,
-    /// By a rule with this action. It counts, but for one to be ignored.
+    /// A rule with this action matches. The Pod counts, unless it is ignored.
     By(FailureAction),
 }
 
 impl Ruling {
-    /// It does not count.
+    /// The Pod does not count.
     pub(super) const IGNORED: Self = Self::By(FailureAction::Ignore);
 }
 
-/// One Pod, as the machine last saw it.
+/// The machine's state of one Pod.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Tracked {
     pub(super) stage: Stage,
     pub(super) ruling: Ruling,
     pub(super) facts: Facts,
-    /// Its completion index; of a Job without indexes the count in its name.
+    /// Its completion index; for a Job without indexes the count in its name.
     pub(super) number: Option<CompactIndex>,
     restarts: u32,
 }
 
-/// Yes-or-no facts about a tracked Pod: its share in the sums, and what is under way for it.
+/// Bit flags of a tracked Pod: its contribution to the sums, and its queued writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Facts(u8);
 
@@ -46,16 +46,16 @@ impl Facts {
     pub(super) const READY: Self = Self(1 << 1);
     pub(super) const TERMINATING: Self = Self(1 << 2);
     pub(super) const FINALIZER: Self = Self(1 << 3);
-    /// It shall go: it is more than what is wanted, or the Job is over or suspended.
+    /// The Pod is to be deleted: it is surplus, or the Job is over or suspended.
     pub(super) const TO_DELETE: Self = Self(1 << 4);
-    /// Its deletion is queued or under way.
+    /// Its deletion is queued or in flight.
     pub(super) const DELETION: Self = Self(1 << 5);
-    /// The removal of its finalizer is queued or under way.
+    /// The removal of its finalizer is queued or in flight.
     pub(super) const REMOVAL: Self = Self(1 << 6);
-    /// The removal of its finalizer is under way.
+    /// The removal of its finalizer is in flight.
     pub(super) const REMOVAL_SENT: Self = Self(1 << 7);
 
-    /// The facts that a record tells; the others are the machine's own.
+    /// The flags derived from a record; the others are the machine's own.
     const SEEN: u8 = 0b1111;
 
     pub(super) const fn has(self, other: Self) -> bool {
@@ -70,7 +70,7 @@ impl Facts {
         }
     }
 
-    /// Whether this is what a record tells.
+    /// Returns true if the derived flags match a record.
     pub(super) fn agrees_with(self, pod: &PodRecord) -> bool {
         let mut seen = self;
         seen.see(pod);
@@ -87,7 +87,7 @@ impl Facts {
 }
 
 impl Tracked {
-    /// Takes over what a record tells; stage and work under way stay.
+    /// Applies a Pod's record; stage and queued writes stay.
     pub(super) fn see(&mut self, pod: &PodRecord) {
         self.facts.see(pod);
         let counts = matches!(pod.phase, PodPhase::Pending | PodPhase::Running);
@@ -98,7 +98,8 @@ impl Tracked {
         self.facts.has(fact)
     }
 
-    /// Takes in what the policy says, unless it is settled how the Pod counts; whether that is new.
+    /// Sets the policy's decision, unless the counting of the Pod is already settled. Returns true if the decision has
+    /// changed.
     pub(super) fn rule(&mut self, ruling: Ruling) -> bool {
         let is_open = match self.stage {
             Stage::Live | Stage::Delayed | Stage::Ended(_) => true,
@@ -117,17 +118,17 @@ pub(in crate::decide) struct Tally {
     pub(in crate::decide) ready: u32,
     pub(in crate::decide) terminating: u32,
     pub(in crate::decide) with_finalizer: u32,
-    /// Active Pods that shall go.
+    /// Active Pods that are to be deleted.
     pub(in crate::decide) to_delete: u32,
     /// Restarts in Pods that are Pending or Running.
     pub(in crate::decide) restarts: u64,
-    /// Pods in [`Stage::Ended`], by how they ended: success, failure.
+    /// Pods in [`Stage::Ended`], by result: success, failure.
     pub(super) ended: [u32; 2],
-    /// Pods in [`Stage::Listing`] likewise.
+    /// Pods in [`Stage::Listing`], by result.
     pub(super) listing: [u32; 2],
     /// Pods in [`Stage::Delayed`] that count.
     pub(super) delayed: u32,
-    /// Active Pods of an Indexed Job without a valid index.
+    /// Active Pods of an Indexed Job without a valid index that are not yet to be deleted.
     pub(in crate::decide) invalid_index: u32,
     /// The active Pods.
     pub(super) active_slots: RoaringBitmap,
@@ -136,7 +137,7 @@ pub(in crate::decide) struct Tally {
 }
 
 impl Tally {
-    /// Puts a Pod's share in (`more`), or takes it out.
+    /// Adds a Pod's contribution (`more`), or subtracts it.
     pub(super) fn share(&mut self, slot: Slot, pod: &Tracked, invalid: bool, more: bool) {
         let add = |sum: &mut u32, counts: bool| {
             if counts && more {
@@ -171,7 +172,7 @@ impl Tally {
         keep(&mut self.live_slots, slot, live && more);
     }
 
-    /// Pods that ended in this way and are not yet in the server's status.
+    /// Returns the number of Pods with this result that the stored status does not have yet.
     pub(super) fn unlisted(&self, end: End) -> u32 {
         self.ended[end as usize] + self.listing[end as usize]
     }

@@ -1,8 +1,8 @@
-//! What a Job's podFailurePolicy says of a failed Pod.
+//! Evaluates a Job's podFailurePolicy for a failed Pod.
 //!
-//! Source: docs/rules/jobs.md, 6.1. A Pod in phase Failed is judged whenever it changes, until it is
-//! counted or let go: a condition may come after the end. Any such Pod can fail the Job, counted or
-//! not; the first that does keeps its message until the Job has ended.
+//! Source: docs/rules/jobs.md, 6.1. A Pod in phase Failed is evaluated at each change until it is counted or released,
+//! because a condition may follow the end. Any such Pod can fail the Job, counted or not. The first Pod that does keeps
+//! its message until the Job has ended.
 
 use crate::model::{
     CodeOperator, FailedContainer, FailureAction, FailureFacts, FailureTest, JobKey,
@@ -11,7 +11,7 @@ use crate::model::{
 
 use super::pod::Ruling;
 
-/// The rule that decides, and what it found in the Pod.
+/// The matching rule, and its cause in the Pod.
 #[derive(Debug, PartialEq)]
 struct Match<'a> {
     rule: usize,
@@ -25,7 +25,7 @@ enum Cause<'a> {
     Condition(&'a str),
 }
 
-/// The first rule that matches and that lakh can follow.
+/// Returns the first matching rule with a recognized action.
 fn judge<'a>(policy: &PodFailurePolicy, facts: &'a FailureFacts) -> Option<Match<'a>> {
     let rules = policy.rules.iter().enumerate();
     rules
@@ -69,7 +69,7 @@ fn holds(operator: CodeOperator, codes: &[i32], code: i32) -> bool {
     }
 }
 
-/// What the policy says of a Pod, and why the Job fails for it, if it does.
+/// Returns the policy's decision on a Pod, and the message if the Job fails for it.
 #[doc(alias = "matchPodFailurePolicy")]
 pub(super) fn rule_on(
     policy: Option<&PodFailurePolicy>,

@@ -1,10 +1,10 @@
 //! Chooses the names of new Pods.
 //!
-//! A name follows from the Job's UID, the Pod's index, the Job's run and a count. All of them are on the API server
-//! before the Pod is created, so two controllers at work at once, and one that starts anew, ask for the same Pod under
-//! the same name, and the API server creates it once. A run begins when the Job is resumed; its counts begin far from
-//! those of other runs. Of an index the count is one more than the highest of its Pods in the run that exist, of a Job
-//! without indexes the run's lowest that no Pod has. docs/design/pod-names.md.
+//! A name follows from the Job's UID, the Pod's index, the Job's run and a count. All of them are stored on the API
+//! server before the Pod is created. So two controllers at once, or one that restarts, request the same Pod under the
+//! same name, and the API server creates it once. A run begins when the Job is resumed; its counts begin far from those
+//! of other runs. For an index the count is one above the highest of its existing Pods in the run. For a Job without
+//! indexes it is the run's lowest count that no Pod has. docs/design/pod-names.md.
 //!
 //! Must not: choose by state that only this process has.
 
@@ -19,8 +19,8 @@ use crate::model::{
 
 use super::{super::effect::CreationId, holders::Holders};
 
-/// The number of counts of an index in a run. Those of two runs overlap by chance once in 1,750 times; then the names go
-/// on after those of the other run.
+/// The number of counts of an index in a run. The ranges of two runs overlap by chance once in 1,750 times; names then
+/// continue after those of the other run.
 const RUN_OF_INDEX: u32 = 1 << 12;
 
 /// The names in use by a Job's Pods, and the next ones.
@@ -31,22 +31,22 @@ pub(super) struct PodNames {
     series: Series,
     /// The first count of the run.
     start: u32,
-    /// Counts of Pods without index that exist or are being created, and of names that other objects have.
+    /// Counts of Pods without index that exist or are being created, and of names that belong to other objects.
     used: Holders,
-    /// Steps from `start` to counts before `next` that are not used.
+    /// Unused counts below `next`, in steps from `start`.
     free: IndexSet,
-    /// The number of steps from `start` on that were looked at.
+    /// The number of steps from `start` that were examined.
     next: u32,
-    /// Indexes and counts of Pods that exist and do not hold their index any more.
+    /// Index and count of existing Pods that do not hold their index any more.
     ended: BTreeSet<(u32, u32, Slot)>,
     /// The same, by slot.
     ended_in: HashMap<Slot, (u32, u32)>,
-    /// The last count of an index whose name belongs to another object, by index.
+    /// By index, the last count with a name that belongs to another object.
     taken: HashMap<u32, u32>,
 }
 
 impl PodNames {
-    /// The names of a Job without Pods, in the run that began at this time.
+    /// Creates the names of a Job without Pods, in the run that began at this time.
     pub(super) fn new(job: Uid, run: Option<Time>) -> Self {
         let mut names = Self {
             job,
@@ -57,7 +57,7 @@ impl PodNames {
         names
     }
 
-    /// Has new Pods named after the run that began at this time; none for a Job that was never suspended.
+    /// Names new Pods after the run that began at this time; `None` for a Job that was never suspended.
     pub(super) fn begin_run(&mut self, run: Option<Time>) {
         let start = run.map_or(0, |since| names::first_count(self.job, since));
         if start != self.start {
@@ -86,7 +86,7 @@ impl PodNames {
             let last = self.ended.range(counts).next_back();
             last.map(|(_, count, _)| *count)
         };
-        // The run may lie across the last count of all.
+        // The range of the run may wrap around the last count.
         let end = self.start + RUN_OF_INDEX;
         let last = match end.checked_sub(SUFFIXES) {
             Some(end) => last_in(0, end).or_else(|| last_in(self.start, SUFFIXES)),
@@ -122,27 +122,27 @@ impl PodNames {
         at(self.next)
     }
 
-    /// The count in the name of a Pod without index, if it has one of ours.
+    /// Returns the count in the name of a Pod without index, if the name has our form.
     pub(super) fn count_of(&self, pod: &PodRecord) -> Option<u32> {
         let suffix = PodSuffix::of_name(pod.name.tail())?;
         Some(suffix.count(self.series))
     }
 
-    /// Notes one more user of a name. Those of Pods with an index are free when their index is.
+    /// Adds a user of a name. Names of Pods with an index are free when their index is.
     pub(super) fn take(&mut self, id: CreationId) {
         if id.index.is_none() {
             self.take_count(id.suffix.count(self.series));
         }
     }
 
-    /// Notes one user less of a name.
+    /// Removes a user of a name.
     pub(super) fn give_back(&mut self, id: CreationId) {
         if id.index.is_none() {
             self.give_back_count(id.suffix.count(self.series));
         }
     }
 
-    /// Notes one more user of the name with this count.
+    /// Adds a user of the name with this count.
     pub(super) fn take_count(&mut self, count: u32) {
         self.used.take(count);
         let steps = steps_between(self.start, count);
@@ -151,7 +151,7 @@ impl PodNames {
         }
     }
 
-    /// Notes one user less of the name with this count.
+    /// Removes a user of the name with this count.
     pub(super) fn give_back_count(&mut self, count: u32) {
         let steps = steps_between(self.start, count);
         if self.used.give_back(count) && steps < self.next {
@@ -159,7 +159,7 @@ impl PodNames {
         }
     }
 
-    /// Notes that another object has a name: it is not chosen again.
+    /// Avoids a name that another object has.
     pub(super) fn avoid(&mut self, id: CreationId) {
         let Some(index) = id.index else {
             return self.take(id);
@@ -168,7 +168,7 @@ impl PodNames {
         self.taken.insert(index, count);
     }
 
-    /// Notes that the Pod in a slot exists, but does not hold its index any more.
+    /// Records that the Pod in a slot exists, but does not hold its index any more.
     pub(super) fn ended(&mut self, slot: Slot, index: u32, pod: &PodRecord) {
         if let Some(suffix) = PodSuffix::of_name(pod.name.tail()) {
             let count = suffix.count(Series::new(self.job, Some(index)));
@@ -177,7 +177,7 @@ impl PodNames {
         }
     }
 
-    /// Forgets the Pod in a slot, which is looked at anew, or is gone.
+    /// Forgets the Pod in a slot, which is gone or is examined anew.
     pub(super) fn forget_ended(&mut self, slot: Slot) {
         if self.ended_in.is_empty() {
             return;
@@ -188,12 +188,12 @@ impl PodNames {
     }
 }
 
-/// The count after this one. After the last of all comes the first.
+/// Returns the next count. The last count wraps to the first.
 fn after(count: u32) -> u32 {
     (count + 1) % SUFFIXES
 }
 
-/// The number of steps from one count to another.
+/// Returns the number of steps from one count to another.
 fn steps_between(from: u32, to: u32) -> u32 {
     (to + SUFFIXES - from) % SUFFIXES
 }
@@ -231,7 +231,7 @@ mod tests {
     fn an_index_goes_on_after_the_last_of_its_pods_that_exist() {
         let mut names = PodNames::new(JOB, None);
         assert_eq!(names.choose(Some(3)), indexed(3, 0));
-        // It is not known to exist: it is asked for again.
+        // Its Pod is not known to exist: the same name is requested again.
         assert_eq!(names.choose(Some(3)), indexed(3, 0));
         names.ended(Slot(5), 3, &pod(indexed(3, 0)));
         names.ended(Slot(1), 3, &pod(indexed(3, 1)));
@@ -274,7 +274,7 @@ mod tests {
         names.give_back_count(0);
         assert_eq!(names.choose(None), plain(0));
         assert_eq!(names.choose(None), plain(2));
-        // A Pod and its creation have it both for a while.
+        // A Pod and its creation both use the name for a while.
         names.take_count(2);
         names.give_back(plain(2));
         assert_eq!(names.choose(None), plain(5));

@@ -1,6 +1,6 @@
-//! Writes of one kind to a Job's Pods: which of them wait, and how many are under way.
+//! Queues Pod writes of one kind of a Job, and limits those in flight.
 //!
-//! Must not: know what is written.
+//! Must not: know the content of the writes.
 
 use std::collections::VecDeque;
 
@@ -8,7 +8,7 @@ use crate::model::{Limits, Monotonic, Slot};
 
 use super::super::backoff::Backoff;
 
-/// See the module's text.
+/// Pods that wait for one kind of write, the number of writes in flight, and the backoff after a refusal.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PodWrites {
     waiting: VecDeque<Slot>,
@@ -24,7 +24,7 @@ impl PodWrites {
         }
     }
 
-    /// Inherits the wait after a refusal.
+    /// Inherits the backoff after a refusal.
     pub(super) fn succeed_to(&mut self, before: &Self) {
         self.backoff = before.backoff.clone();
     }
@@ -33,7 +33,7 @@ impl PodWrites {
         self.waiting.push_back(slot);
     }
 
-    /// Takes the next Pod, if one more may be written to.
+    /// Takes the next Pod, if another write may be sent.
     pub(super) fn next(&mut self, width: u32, now: Monotonic) -> Option<Slot> {
         if self.in_flight >= width || self.backoff.is_closed(now) {
             return None;
@@ -41,12 +41,12 @@ impl PodWrites {
         self.waiting.pop_front()
     }
 
-    /// A write to the Pod that was taken last is under way.
+    /// Records that the write to the Pod taken last was sent.
     pub(super) fn sent(&mut self) {
         self.in_flight += 1;
     }
 
-    /// A write is no longer under way.
+    /// Records the result of a write in flight.
     pub(super) fn done(&mut self, accepted: bool, now: Monotonic) {
         self.in_flight = self.in_flight.saturating_sub(1);
         if accepted {
@@ -56,7 +56,7 @@ impl PodWrites {
         }
     }
 
-    /// When the next may go that waits for no more than for time to pass.
+    /// Returns when the backoff ends, if Pods wait.
     pub(super) fn opens_at(&self, now: Monotonic) -> Option<Monotonic> {
         self.backoff
             .opens_at(now)

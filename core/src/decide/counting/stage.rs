@@ -1,6 +1,6 @@
 //! How far the counting of a Pod has come, and the one table of how it goes on.
 //!
-//! ARCHITECTURE.md prints the table; a test compares the two.
+//! docs/design/pod-stages.md prints the table; a test compares the two.
 //!
 //! Must not: decide what has happened to a Pod.
 
@@ -209,8 +209,8 @@ mod tests {
 
     #[test]
     fn the_printed_table_is_the_one_that_holds() {
-        let text = concat!(env!("CARGO_MANIFEST_DIR"), "/../ARCHITECTURE.md");
-        let text = std::fs::read_to_string(text).expect("ARCHITECTURE.md can be read");
+        let text = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/design/pod-stages.md");
+        let text = std::fs::read_to_string(text).expect("the page can be read");
         let (_, table) = text
             .split_once("| Stage | Input | Next stage |\n")
             .expect("the table");

@@ -1,6 +1,6 @@
-//! What a status says of Pods, and what its success or failure means for them.
+//! Composes the Pod fields of a status, and handles the result of the status write.
 //!
-//! Must not: decide when a status is written, or how the Job stands.
+//! Must not: decide when a status is written, or compose conditions.
 
 use crate::model::{CompactIndex, FailureAction, JobStatus, PodTable, Slot, Uid, Uncounted};
 
@@ -13,7 +13,7 @@ use super::{
 };
 
 impl Counting {
-    /// Writes what there is to say of Pods into the next status, on top of the one that the server has.
+    /// Writes the Pod fields into the next status, on top of the stored one.
     pub(in crate::decide) fn write_into(
         &mut self,
         basis: &Basis<'_>,
@@ -66,7 +66,7 @@ impl Counting {
             .collect()
     }
 
-    /// Chooses the Pods that this write names by UID, as many as one status may name.
+    /// Chooses the Pods that this write records by UID, as many as one status may hold.
     fn name_ended(&mut self, basis: &Basis<'_>, pods: &PodTable) -> Vec<Named> {
         let most = basis.limits.max_uncounted_pods as usize;
         let mut named = Vec::new();
@@ -93,7 +93,7 @@ impl Counting {
         named
     }
 
-    /// Names the Pods of an Indexed Job that succeeded, by their indexes.
+    /// Records the succeeded Pods of an Indexed Job, by their indexes.
     fn name_indexed(&mut self, basis: &Basis<'_>, next: &mut JobStatus) -> Vec<Slot> {
         if !basis.spec.is_indexed() {
             return Vec::new();
@@ -107,7 +107,7 @@ impl Counting {
         indexed.dedup();
         indexed.retain(|slot| {
             let index = self.pods[*slot].number.map(CompactIndex::get);
-            // Another Pod of the index may have brought it into the server's status meanwhile.
+            // Another Pod of the index may have brought it into the stored status since.
             let stored = index.is_some_and(|index| self.indexes.is_stored(index));
             let input = match stored {
                 true => Input::IndexStored,
@@ -119,13 +119,13 @@ impl Counting {
         indexed
     }
 
-    /// The status was not worth a write: it names nobody.
+    /// Drops a composed status that is not worth a write. It records no Pods.
     pub(in crate::decide) fn forget_write(&mut self) {
         self.naming.under_way = None;
     }
 
-    /// The server has the status: finalizers of the Pods that it names may go. Gives what rules of the
-    /// podFailurePolicy have decided for good.
+    /// Handles a stored status: finalizers of the Pods that it records may be removed. Returns the podFailurePolicy
+    /// actions that are now final.
     pub(in crate::decide) fn status_written(&mut self, basis: &Basis<'_>) -> Vec<FailureAction> {
         let Some(write) = self.naming.under_way.take() else {
             return Vec::new();
@@ -162,7 +162,7 @@ impl Counting {
         applied
     }
 
-    /// Nobody knows whether the server has the status; the next write says it all again.
+    /// Handles a failed status write or an unknown result. The next write carries everything again.
     pub(in crate::decide) fn status_not_written(&mut self, basis: &Basis<'_>) {
         self.changed = true;
         self.indexes.end_store(false);
@@ -173,7 +173,7 @@ impl Counting {
             if self.pods[slot].stage == Stage::Listing(end) {
                 self.happens(basis, slot, Input::StatusNotWritten);
                 self.naming.by_uid.push_front(slot);
-                // It may have succeeded after all since, or a policy may ignore it by now.
+                // It may have succeeded since, or a policy may ignore it by now.
                 self.revisit.push(slot);
             }
         }

@@ -1,11 +1,11 @@
-//! Whether an Indexed Job's successPolicy is met.
+//! Decides whether an Indexed Job's successPolicy is met.
 //!
-//! Source: docs/rules/jobs.md, 6.4. For each rule the machine keeps how many of its indexes are
-//! done, so that a look at the rules costs no look at the indexes.
+//! Source: docs/rules/jobs.md, 6.4. The number of completed indexes is maintained per rule, so evaluating the rules
+//! visits no index.
 
 use crate::model::{IndexSet, SuccessPolicy, SuccessRule};
 
-/// For each rule, how many of the indexes it names are done.
+/// For each rule with a set of indexes, the number of these that are completed; 0 for other rules.
 #[doc(alias = "matchSuccessPolicy")]
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Successes {
@@ -13,7 +13,7 @@ pub(super) struct Successes {
 }
 
 impl Successes {
-    /// The counts when these indexes are done.
+    /// Returns the counts for these completed indexes.
     pub(super) fn new(policy: Option<&SuccessPolicy>, completed: &IndexSet) -> Self {
         let rules = policy.into_iter().flat_map(|policy| &policy.rules);
         Self {
@@ -26,7 +26,7 @@ impl Successes {
         }
     }
 
-    /// Notes that one more index is done.
+    /// Adds a completed index.
     pub(super) fn add(&mut self, policy: &SuccessPolicy, index: u32) {
         for (done, rule) in self.done.iter_mut().zip(&policy.rules) {
             match rule {
@@ -36,7 +36,7 @@ impl Successes {
         }
     }
 
-    /// The place of the first rule that is met, when so many indexes are done in all.
+    /// Returns the position of the first rule that is met, with `completed` indexes in all.
     pub(super) fn met(&self, policy: &SuccessPolicy, completed: u32) -> Option<usize> {
         if completed == 0 {
             return None;

@@ -1,4 +1,4 @@
-//! Walks the table of ARCHITECTURE.md, "After a refused write".
+//! Walks the table of docs/design/pod-stages.md, "After a refused write".
 
 use crate::model::{
     CompletionMode, Job, JobSpec, Limits, Now, PodFlags, PodPhase, PodRecord, PodReplacement,
@@ -12,7 +12,7 @@ use super::{
 
 const NOW: Now = Now::at(Time::from_secs(1_000));
 
-/// Counts one Pod, as a machine would.
+/// Counts one Pod as a machine does.
 struct Walk {
     job: KnownJob,
     limits: Limits,
@@ -22,7 +22,7 @@ struct Walk {
 }
 
 impl Walk {
-    /// Brings a Pod into a stage in which the refused write is under way.
+    /// Brings a Pod into a stage in which the refused write is in flight.
     fn new(stage: Stage) -> Self {
         // Without a valid index a Pod is skipped once it has ended.
         let is_skipped = stage == Stage::Skipped;
@@ -100,7 +100,7 @@ impl Walk {
         self.counting.pods[self.slot].stage
     }
 
-    /// The write is refused, and the Pod shows this.
+    /// Refuses the write; the Pod then has this state.
     fn refuse(&mut self, write: &str, shown: &str) {
         let slot = self.slot;
         match write {
@@ -153,7 +153,10 @@ fn stage_named(name: &str) -> Stage {
 
 #[test]
 fn the_printed_table_of_refusals_holds() {
-    let text = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../ARCHITECTURE.md"));
+    let text = include_str!(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../docs/design/pod-stages.md"
+    ));
     let (_, table) = text.split_once("| Refused | Stage |").expect("the table");
     let mut lines = table.lines();
     let cells = |line: &str| -> Vec<String> {
@@ -198,7 +201,7 @@ fn a_successor_lets_go_what_terminates_and_was_stopped() {
         walk.handle();
         walk.counting.end_batch();
         assert_eq!(walk.stage(), stage, "{shown}");
-        // Another Pod in its place is another matter.
+        // Another Pod in the same slot starts anew.
         walk.pods.remove(slot);
         walk.handle();
         let flags = PodFlags::default().with(PodFlags::FINALIZER, true);

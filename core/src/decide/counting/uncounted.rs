@@ -1,9 +1,9 @@
-//! The Pods that the server's status lists as ended and not yet counted.
+//! Mirrors `uncountedTerminatedPods` of the stored status: ended Pods that are not counted yet.
 //!
-//! Source: docs/rules/jobs.md, 3.4. A UID goes onto the list by a status write, and moves from there into the
-//! counter once the Pod's finalizer is off.
+//! Source: docs/rules/jobs.md, 3.4. A status write adds a UID to the list. A later write moves it into the counter,
+//! once the Pod's finalizer is off.
 //!
-//! Must not: know how a Pod is found to have ended.
+//! Must not: know how the end of a Pod is detected.
 
 use std::collections::BTreeMap;
 
@@ -11,12 +11,12 @@ use crate::model::{Slot, Uid, Uncounted};
 
 use super::stage::End;
 
-/// The Pods that the server's status lists as ended and not yet counted.
+/// The Pods in `uncountedTerminatedPods` of the stored status, each with its slot while its finalizer is on.
 #[derive(Clone, Debug, Default)]
 #[doc(alias = "uncountedTerminatedPods")]
 pub(super) struct UncountedList {
     by_uid: BTreeMap<Uid, Listed>,
-    /// How many there are, success and failure, with entries that are no UIDs.
+    /// The number of entries, success and failure, including entries that are no UIDs.
     count: [u32; 2],
     held: usize,
     strange: [u32; 2],
@@ -25,7 +25,7 @@ pub(super) struct UncountedList {
 #[derive(Clone, Debug)]
 struct Listed {
     end: End,
-    /// Where the Pod is, while its finalizer is on; without, it can be counted.
+    /// The Pod's slot while its finalizer is on. Without a slot the Pod can be counted.
     slot: Option<Slot>,
 }
 
@@ -46,12 +46,12 @@ impl UncountedList {
         list
     }
 
-    /// How many are listed as ended in this way.
+    /// Returns the number of entries with this result.
     pub(super) fn len(&self, end: End) -> u32 {
         self.count[end as usize]
     }
 
-    /// How many of them still have their finalizer.
+    /// Returns the number of Pods on the list that still have their finalizer.
     pub(super) fn held_total(&self) -> usize {
         self.held
     }
@@ -68,15 +68,14 @@ impl UncountedList {
         }
     }
 
-    /// Notes that the Pod's finalizer is off.
+    /// Records that the Pod's finalizer is off.
     pub(super) fn release(&mut self, uid: Uid) {
         if let Some(listed) = self.by_uid.get_mut(&uid) {
             self.held -= usize::from(listed.slot.take().is_some());
         }
     }
 
-    /// Notes that the Pod that was in this slot is gone. The list is short: it is what one status
-    /// may name.
+    /// Records that the Pod in this slot is gone. A scan is cheap: the list holds at most as many UIDs as one status.
     pub(super) fn release_slot(&mut self, slot: Slot) {
         for listed in self.by_uid.values_mut() {
             if listed.slot == Some(slot) {
@@ -86,7 +85,7 @@ impl UncountedList {
         }
     }
 
-    /// Those whose finalizer is off, so that the next status can count them.
+    /// Returns the entries whose finalizer is off: the next status can count them.
     pub(super) fn released(&self) -> impl Iterator<Item = (Uid, End)> + '_ {
         self.by_uid
             .iter()
@@ -94,7 +93,7 @@ impl UncountedList {
             .map(|(uid, listed)| (*uid, listed.end))
     }
 
-    /// Those that must stay listed.
+    /// Returns the entries that must stay listed.
     pub(super) fn held(&self, end: End) -> impl Iterator<Item = Uid> + '_ {
         self.by_uid
             .iter()
@@ -102,7 +101,7 @@ impl UncountedList {
             .map(|(uid, _)| *uid)
     }
 
-    /// Whether the sums are those of the entries.
+    /// Returns true if the sums match the entries.
     pub(super) fn adds_up(&self) -> bool {
         let held = self.by_uid.values().filter(|listed| listed.slot.is_some());
         let count = |end| {
@@ -120,7 +119,7 @@ impl UncountedList {
         self.strange[end as usize]
     }
 
-    /// Takes out what a status write that succeeded has counted.
+    /// Removes the entries that a successful status write has counted.
     pub(super) fn counted(&mut self, uids: &[Uid]) {
         for uid in uids {
             if let Some(listed) = self.by_uid.remove(uid) {

@@ -1,6 +1,6 @@
-//! Gives the next deletion or removal of a finalizer, and takes in how such writes end.
+//! Selects the next deletion or finalizer removal, and handles the results.
 //!
-//! Must not: decide which Pods go.
+//! Must not: decide which Pods to delete or release.
 
 use crate::model::{Limits, Monotonic, Slot};
 
@@ -12,7 +12,7 @@ use super::{
 };
 
 impl Counting {
-    /// Takes in how a deletion ended.
+    /// Handles the result of a deletion.
     pub(in crate::decide) fn deletion_answered(
         &mut self,
         basis: &Basis<'_>,
@@ -29,13 +29,13 @@ impl Counting {
         }
     }
 
-    /// A finalizer is off.
+    /// Handles a successful finalizer removal.
     pub(in crate::decide) fn finalizer_removed(&mut self, now: Monotonic) {
         self.removals.done(true, now);
     }
 
-    /// A finalizer is still on; whether that was `refused`, or the Pod has changed. The removal of one that
-    /// goes uncounted counts as under way until the Pod is looked at again, after all events of the turn.
+    /// Handles a failed finalizer removal: `refused`, or the Pod had changed. If the Pod is released uncounted, the
+    /// removal stays in flight until the Pod is handled again, after all events of this pass.
     pub(in crate::decide) fn finalizer_not_removed(
         &mut self,
         basis: &Basis<'_>,
@@ -57,8 +57,8 @@ impl Counting {
         });
     }
 
-    /// Ends a refused write by the Pod's current state. [`Counting::handle_pod`] follows and handles one that has
-    /// ended.
+    /// Ends a refused removal according to the Pod's current state. [`Counting::handle_pod`] follows and handles a Pod
+    /// that has ended.
     pub(in crate::decide) fn end_refused_write(&mut self, basis: &Basis<'_>, slot: Slot) {
         self.change(basis, slot, |tracked| {
             tracked.facts.set(Facts::REMOVAL, false);
@@ -77,7 +77,7 @@ impl Counting {
         });
     }
 
-    /// The next Pod that is to be deleted, if one may be now.
+    /// Returns the next Pod to delete, if a deletion may be sent now.
     pub(in crate::decide) fn next_deletion(
         &mut self,
         limits: &Limits,
@@ -92,8 +92,8 @@ impl Counting {
         }
     }
 
-    /// The next Pod whose finalizer is to go, if one may now, and whether it goes uncounted because it was
-    /// stopped.
+    /// Returns the next Pod to remove the finalizer from, if a removal may be sent now. The flag is true if the Pod was
+    /// stopped and is released uncounted.
     pub(in crate::decide) fn next_removal(
         &mut self,
         limits: &Limits,
@@ -110,7 +110,7 @@ impl Counting {
         }
     }
 
-    /// When deletions and removals that were refused may go on.
+    /// Returns when the backoffs of deletions and removals end.
     pub(in crate::decide) fn writes_open_at(&self, now: Monotonic) -> [Option<Monotonic>; 2] {
         [self.deletions.opens_at(now), self.removals.opens_at(now)]
     }

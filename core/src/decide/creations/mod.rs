@@ -1,7 +1,7 @@
-//! Creations that were asked for and whose Pods are not here yet.
+//! Tracks requested Pods that do not exist yet.
 //!
-//! Source: docs/rules/jobs.md, 4.7. They are known by the names of their Pods. One whose answer is lost is asked
-//! for again under its name, so that it can never make two Pods.
+//! Source: docs/rules/jobs.md, 4.7. Creations are identified by the names of their Pods. A creation with a lost
+//! response is requested again under its name, so it can never create two Pods.
 //!
 //! Must not: decide how many Pods there should be, or choose their names.
 
@@ -18,51 +18,51 @@ use super::{
 
 use self::slow_start::SlowStart;
 
-/// How long a creation counts that the end of its namespace made void: upstream's expiry of
-/// expectations.
+/// The time for which a creation counts after a refusal by a terminating namespace: upstream's expiry of expectations.
 const VOID_LIFE: Duration = Duration::from_secs(300);
 
-/// How long a creation without answer counts that nobody wants any more: an API server gives up
-/// on a request after a minute (`--request-timeout`), and the watch then tells what came of it.
+/// The time for which an unwanted creation without a response counts. An API server gives up on a request after a
+/// minute (`--request-timeout`), and the watch then delivers the Pod, if there is one.
 const UNCONFIRMED_LIFE: Duration = Duration::from_secs(90);
 
-/// A Pod whose creation was asked for and whose record is not here yet.
+/// A requested Pod that has no record yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Creation {
     failures: Option<FailureCounts>,
     state: CreationState,
-    /// An earlier attempt had no clear answer: a refusal of a later one says nothing of the first.
+    /// An earlier attempt had no clear result: a refusal of a later one proves nothing about the first.
     doubted: bool,
 }
 
-/// How far a creation has come.
+/// The state of a creation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CreationState {
-    /// The write is under way.
+    /// The request is in flight.
     Sent,
-    /// Nobody knows whether it happened; it will be asked for again under the same name.
+    /// The result is unknown; the Pod will be requested again under the same name.
     Unconfirmed,
-    /// Refused because the namespace goes away. Upstream still counts such a Pod as active, and
-    /// forgets it after five minutes; there is nothing better to do than to wait for the end.
+    /// Refused because the namespace is terminating. Upstream counts such a Pod as active and forgets it after five
+    /// minutes. Nothing better can be done than to wait for the end.
     Void,
 }
 
-/// See the module's text.
+/// The requested Pods of a Job, by name. A creation leaves when its Pod arrives, when it has certainly failed, or when
+/// it expires.
 #[derive(Clone, Debug)]
 #[doc(alias = "ControllerExpectations")]
 pub(super) struct Creations {
     outstanding: BTreeMap<CreationId, Creation>,
     unconfirmed: u32,
     void: u32,
-    /// Unconfirmed ones whose index is none at present: it may be one again.
+    /// Unconfirmed creations with an index that is out of range now: it may be in range again.
     out_of_range: Vec<(CreationId, Creation)>,
-    /// Until when void and unconfirmed creations count.
+    /// The end of the time for which void and unconfirmed creations count.
     lost_until: Option<Monotonic>,
-    /// How many Pods were still missing after the last decision.
+    /// The number of Pods still missing after the last decision.
     missing: u32,
     slow_start: SlowStart,
     backoff: Backoff,
-    /// Something has changed that a status tells.
+    /// The stored status has become stale.
     changed: bool,
 }
 
@@ -81,8 +81,8 @@ impl Creations {
         }
     }
 
-    /// Takes over from the machine before what the server does not tell: creations of which nobody knows
-    /// whether they happened. Gives those that count.
+    /// Inherits the state that is not stored: backoff, and creations with an unknown result. Returns the creations that
+    /// count.
     pub(super) fn succeed_to(
         &mut self,
         before: &Self,
@@ -103,7 +103,7 @@ impl Creations {
         self.outstanding.keys().copied().collect()
     }
 
-    /// How many there are.
+    /// Returns the number of creations.
     pub(super) fn len(&self) -> u32 {
         u32::try_from(self.outstanding.len()).unwrap_or(u32::MAX)
     }
@@ -112,12 +112,12 @@ impl Creations {
         self.outstanding.is_empty()
     }
 
-    /// How many writes are under way.
+    /// Returns the number of requests in flight.
     pub(super) fn under_way(&self) -> u32 {
         self.len() - self.void - self.unconfirmed
     }
 
-    /// Those that the end of the namespace made void, as long as they count.
+    /// Returns the number of creations voided by the end of the namespace, while they count.
     pub(super) fn void(&self) -> u32 {
         self.void
     }
@@ -126,39 +126,39 @@ impl Creations {
         self.unconfirmed > 0
     }
 
-    /// How many Pods were still missing after the last decision.
+    /// Returns the number of Pods still missing after the last decision.
     pub(super) fn missing(&self) -> u32 {
         self.missing
     }
 
-    /// Takes in how many Pods are missing.
+    /// Sets the number of missing Pods.
     pub(super) fn set_missing(&mut self, missing: u32) {
         self.missing = missing;
     }
 
-    /// When refused creations may be tried again.
+    /// Returns when refused creations may be retried.
     pub(super) fn opens_at(&self, now: Monotonic) -> Option<Monotonic> {
         self.backoff.opens_at(now)
     }
 
-    /// When creations of which nothing will be heard any more stop to count.
+    /// Returns when void and unconfirmed creations expire.
     pub(super) fn lost_end(&self, now: Monotonic) -> Option<Monotonic> {
         self.lost_until
             .filter(|until| self.void + self.unconfirmed > 0 && *until > now)
     }
 
-    /// Whether something has changed that a status tells, since it was asked last.
+    /// Returns true if the stored status has become stale since the last call.
     pub(super) fn take_changed(&mut self) -> bool {
         std::mem::take(&mut self.changed)
     }
 
-    /// How many more may be sent now.
+    /// Returns how many more creations may be sent now.
     pub(super) fn room(&mut self) -> u32 {
         let under_way = self.under_way();
         self.slow_start.room(under_way)
     }
 
-    /// A creation is sent; it is one less that is missing.
+    /// Records a sent creation; one Pod less is missing.
     pub(super) fn send(&mut self, id: CreationId, failures: Option<FailureCounts>) {
         self.slow_start.sent(1);
         self.missing -= 1;
@@ -172,8 +172,8 @@ impl Creations {
         );
     }
 
-    /// Asks again for Pods of which nobody knows whether they exist: the name decides. They come first, and
-    /// by the rounds of slow start as all others: a server that fails is not asked for more each time.
+    /// Requests unconfirmed Pods again, under the same names. They go before new ones and in the rounds of slow start,
+    /// so a failing server does not get more requests each time.
     pub(super) fn repeat(&mut self, reason: CreationReason, now: Monotonic) -> Vec<NewPod> {
         if self.unconfirmed == 0 || self.backoff.is_closed(now) {
             return Vec::new();
@@ -192,13 +192,13 @@ impl Creations {
         again
     }
 
-    /// The Pod exists.
+    /// Handles a successful creation. Returns true if it was outstanding.
     pub(super) fn created(&mut self, id: CreationId, now: Monotonic) -> bool {
         self.backoff.succeed(now);
         self.forget(id)
     }
 
-    /// Forgets a creation, whether it happened or not; whether there was one.
+    /// Forgets a creation, successful or not. Returns true if there was one.
     pub(super) fn forget(&mut self, id: CreationId) -> bool {
         let Some(creation) = self.outstanding.remove(&id) else {
             return false;
@@ -214,8 +214,7 @@ impl Creations {
         true
     }
 
-    /// Takes in that a Pod was not created, or that nobody knows; whether the creation is over, and what people
-    /// are to be told.
+    /// Handles a failed creation or an unknown result. Returns true if the creation is over, and a report for users.
     pub(super) fn not_created(
         &mut self,
         id: CreationId,
@@ -247,7 +246,7 @@ impl Creations {
                 self.doubt(id, now);
             }
             CreateError::NotSent if !doubted => return (self.forget(id), None),
-            // What became of the attempt before is still to be found out.
+            // The result of the earlier attempt is still unknown.
             CreateError::NotSent => self.doubt(id, now),
             CreateError::NamespaceTerminating => {
                 self.set_state(id, CreationState::Void, now + VOID_LIFE);
@@ -263,8 +262,8 @@ impl Creations {
         }
     }
 
-    /// Notes that nobody waits for the answer to a creation any more. Two may come: its Pod was there and went before
-    /// the first, and it was asked for once more.
+    /// Changes the state of a creation that has no response in flight any more. Two responses may arrive: the Pod came
+    /// and went before the first, and was requested again.
     fn set_state(&mut self, id: CreationId, state: CreationState, until: Monotonic) {
         let Some(creation) = self.outstanding.get(&id).copied() else {
             return;
@@ -282,8 +281,8 @@ impl Creations {
         self.lost_until = self.lost_until.max(Some(until));
     }
 
-    /// Forgets void creations once they have counted long enough; unconfirmed ones too, unless they
-    /// will be `repeated` to learn their fate. Gives those that it forgot.
+    /// Forgets void creations that have expired, and unconfirmed ones unless they will be `repeated`. Returns the
+    /// forgotten ones.
     pub(super) fn forget_lost(&mut self, repeated: bool, now: Monotonic) -> Vec<CreationId> {
         if self.void + self.unconfirmed == 0 && self.out_of_range.is_empty() {
             self.lost_until = None;
@@ -305,7 +304,7 @@ impl Creations {
         lost
     }
 
-    /// Panics if the sums are not those of the creations; gives them.
+    /// Panics if the sums do not match the creations. Returns the creations.
     pub(super) fn check(&self) -> impl Iterator<Item = &CreationId> {
         for (state, kept) in [
             (CreationState::Unconfirmed, self.unconfirmed),
@@ -391,7 +390,7 @@ mod tests {
         let mut creations = sent(1);
         creations.not_created(id(0), CreateError::Unknown, at(0));
         creations.repeat(CreationReason::New, at(1));
-        // Nothing is in doubt while it is under way.
+        // Nothing is unconfirmed while a request is in flight.
         assert!(creations.forget_lost(false, at(1)).is_empty());
         creations.not_created(id(0), CreateError::NotSent, at(2));
         assert!(creations.forget_lost(false, at(2)).is_empty());

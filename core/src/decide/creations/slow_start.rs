@@ -1,11 +1,11 @@
-//! Slow start: how many creations may be under way at once.
+//! Limits how many creations may be in flight at once (slow start).
 //!
-//! Source: docs/rules/jobs.md, 4.7. Rounds of 1, 2, 4, 8 ... as long as all of a round are
-//! accepted; a refusal starts again at 1. Upstream starts at 1 in each sync; here a Job that has
-//! reached the full width keeps it until a refusal, and creations then follow each other without
-//! rounds.
+//! Source: docs/rules/jobs.md, 4.7. Rounds of 1, 2, 4, 8 ... as long as a whole round is accepted; a refusal starts
+//! again at 1. Upstream starts at 1 in each sync. Here a Job that has reached the full width keeps it until a refusal,
+//! and creations then follow each other without rounds.
 
-/// See the module's text.
+/// The width of the current round. `room` returns how many more creations may be sent; each is reported by `sent`, each
+/// refusal by `refused`.
 #[doc(alias = "slowStartBatch")]
 #[derive(Clone, Debug)]
 pub(super) struct SlowStart {
@@ -23,7 +23,7 @@ impl SlowStart {
         }
     }
 
-    /// How many more creations may be sent while `in_flight` are under way.
+    /// Returns how many more creations may be sent while `in_flight` are in flight.
     pub(super) fn room(&mut self, in_flight: u32) -> u32 {
         if self.width >= self.width_max {
             return self.width_max.saturating_sub(in_flight);

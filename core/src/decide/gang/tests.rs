@@ -1,4 +1,4 @@
-//! Gangs: each rule, each fallback, and what waits for what.
+//! Tests of gangs: each rule, each fallback, and each wait.
 
 use super::*;
 use crate::{
@@ -182,14 +182,14 @@ impl Play {
         }
     }
 
-    /// A turn; gives its effects.
+    /// Runs one pass. Returns its effects.
     fn turn(&mut self, facts: GangFacts) -> Vec<Effect> {
         self.machine.handle_gang(facts);
         self.machine.decide(&self.pods, self.now);
         std::iter::from_fn(|| self.machine.poll_effect()).collect()
     }
 
-    /// A turn in which all that is done is to ask for a Workload.
+    /// Runs a pass that may only request a Workload. Returns true if it does.
     fn asks(&mut self) -> bool {
         let effects = self.turn(GangFacts::default());
         assert!(

@@ -1,4 +1,4 @@
-//! The machine as a whole: the names that it chooses, and clocks that are set.
+//! Tests of the whole machine: chosen Pod names, and clocks that are set.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -53,7 +53,7 @@ fn pod(uid: u128, id: CreationId, phase: PodPhase) -> PodRecord {
     }
 }
 
-/// Numbers that a seed determines.
+/// Pseudo-random numbers from a seed.
 struct Dice(u64);
 
 impl Dice {
@@ -66,7 +66,7 @@ impl Dice {
     }
 }
 
-/// A machine that hears of these Pods, and gives the creations that it asks for.
+/// Handles these Pods, and returns the requested creations.
 fn asked(machine: &mut JobMachine, pods: &mut PodTable, now: Now) -> Vec<CreationId> {
     let mut asked = Vec::new();
     while let Some((slot, pod)) = pods.take_dirty() {
@@ -82,7 +82,7 @@ fn asked(machine: &mut JobMachine, pods: &mut PodTable, now: Now) -> Vec<Creatio
     asked
 }
 
-/// All that a machine asks for while each of its rounds is accepted and nobody tells of the Pods.
+/// All creations that a machine requests while each round is accepted and no Pod event arrives.
 fn all_asked(machine: &mut JobMachine, pods: &mut PodTable) -> BTreeSet<CreationId> {
     all_asked_at(machine, pods, Now::at(Time::from_secs(100_000)))
 }
@@ -103,7 +103,7 @@ fn all_asked_at(machine: &mut JobMachine, pods: &mut PodTable, now: Now) -> BTre
     }
 }
 
-/// Pods of which some have failed, some run, and some have names that are nobody's.
+/// Pods of which some have failed, some run, and some have foreign names.
 fn some_pods(dice: &mut Dice, mode: CompletionMode) -> Vec<PodRecord> {
     let mut taken = BTreeSet::new();
     let mut pods = Vec::new();
@@ -142,7 +142,7 @@ fn machines_that_see_the_same_choose_the_same_names_and_none_that_is_known() {
         for pod in pods.iter().cloned() {
             one.insert(pod);
         }
-        // The other has seen Pods come that are gone again, and hears in another order.
+        // The other machine has seen Pods that are gone again, and handles events in another order.
         let mut other = PodTable::default();
         let mut veteran = JobMachine::new(&job, Limits::default());
         let gone = some_pods(&mut dice, mode).into_iter();
@@ -255,7 +255,7 @@ fn the_time_of_day_neither_holds_up_nor_hurries_a_status() {
     assert!(matches!(status, Some(Effect::WriteStatus(_))), "{status:?}");
 }
 
-/// Who may not make a Pod yet does not wait in vain for the other controller to do it.
+/// A controller that may not create a Pod yet does not wait in vain for the other one to do it.
 #[test]
 fn a_contest_lasts_while_nothing_may_be_done() {
     let now = Now::at(Time::from_secs(100_000));
@@ -282,7 +282,7 @@ fn a_contest_lasts_while_nothing_may_be_done() {
         assert_eq!(asked(&mut machine, &mut pods, later(secs)), []);
         assert!(machine.wants_no_pods());
     }
-    // It is gone, and nobody makes another.
+    // The Pod is gone, and no controller creates another.
     let slot = pods.iter().next().expect("one Pod").0;
     pods.remove(slot);
     assert_eq!(asked(&mut machine, &mut pods, later(3_601)), []);
@@ -305,7 +305,7 @@ fn effects(machine: &mut JobMachine, pods: &mut PodTable, now: Now) -> Vec<Effec
     std::iter::from_fn(|| machine.poll_effect()).collect()
 }
 
-/// Gives the refusal of an effect, if it is of the kind that is to be refused.
+/// Returns the refusal of an effect, if it is of the kind to refuse.
 type Refusal = fn(&Effect) -> Option<Outcome>;
 
 /// The successor waits after a refusal as long as its predecessor would have.
@@ -452,7 +452,7 @@ fn pods_of_a_suspended_job_and_those_that_are_too_many_go_in_a_contest_too() {
     }
 }
 
-/// A run is on the server before its Pods are: else two controllers could name them differently.
+/// A run is stored before its Pods are created: otherwise two controllers could name them differently.
 #[test]
 fn the_pods_of_each_run_have_other_names_and_come_after_the_run_is_stored() {
     for mode in [CompletionMode::Indexed, CompletionMode::NonIndexed] {
@@ -508,7 +508,7 @@ fn the_pods_of_each_run_have_other_names_and_come_after_the_run_is_stored() {
     }
 }
 
-/// The Job as the server has it that a machine has written to.
+/// The stored Job after a machine's writes.
 fn job_of(machine: &JobMachine, job: &Job) -> Job {
     Job {
         status: machine.job.status.clone(),
@@ -516,7 +516,7 @@ fn job_of(machine: &JobMachine, job: &Job) -> Job {
     }
 }
 
-/// Fields that a machine is not built on outdate none, and stay as another client wrote them.
+/// Fields that no machine state derives from outdate no machine, and stay as another client wrote them.
 #[test]
 fn a_machine_goes_on_when_fields_change_that_are_nobodys_counts() {
     let mut job = job(CompletionMode::NonIndexed, 1, 1);

@@ -1,4 +1,4 @@
-//! Tests of replicas that share ranges: with a server of one Lease, step by step and at random.
+//! Tests of replicas that share ranges, against a server with one Lease, step by step and at random.
 
 use super::super::{
     Election, LeaseAnswer, LeaseCall, LeaseRecord, LeaseTimings, Role,
@@ -27,11 +27,11 @@ fn has(one: &Election, now: Now) -> Vec<u32> {
         .collect()
 }
 
-/// Each gives up what it has too much of, and all ask until nobody has anything to ask.
+/// Each replica hands over its surplus, and all send requests until there are none left.
 fn settle(server: &mut Server, all: &mut [&mut Election], secs: u64) {
     for _ in 0..10 {
         for one in &mut *all {
-            // Somebody tells of each change.
+            // Each change arrives as a watch event.
             let heard = server.lease.clone().map(|lease| lease.record);
             one.hear(heard.as_ref(), at(secs).monotonic);
             server.serve(one, at(secs));
@@ -55,14 +55,14 @@ fn who_joins_gets_its_part_at_once_and_only_what_is_given_up() {
     assert_eq!(has(&one, at(0)).len(), 6);
     server.serve(&mut two, at(1));
     assert_eq!(two.role(at(1).monotonic), Role::Leader(at(11).monotonic));
-    // All is still the first one's, who has yet to hear of the second.
+    // The first replica still owns all ranges, and has not seen the second.
     assert_eq!((has(&one, at(1)).len(), has(&two, at(1)).len()), (6, 0));
     let heard = server.lease.clone().map(|lease| lease.record);
     one.hear(heard.as_ref(), at(1).monotonic);
     server.serve(&mut one, at(1));
     let surplus = one.surplus(at(1).monotonic);
     assert_eq!(surplus.len(), 3);
-    // It may finish what is under way; from when it gives a range up it may not.
+    // It may finish writes in flight; after it has handed a range over it may not.
     assert_eq!(has(&one, at(1)).len(), 6);
     for range in &surplus {
         one.give_up(*range, at(1).monotonic);
@@ -109,7 +109,7 @@ fn the_ranges_of_one_that_is_not_heard_of_go_to_the_others_after_its_lease() {
         assert_eq!(has.len(), 3);
     }
     assert_eq!(entry(&server, "three"), None);
-    // When it is back it has nothing, until the others give up something.
+    // After its return it owns nothing until the others hand something over.
     assert!(has(&three, at(60)).is_empty());
     server.serve(&mut three, at(60));
     assert!(has(&three, at(60)).is_empty());
@@ -150,7 +150,7 @@ fn who_is_asked_to_stop_again_and_again_leaves_though_others_renew() {
     let (mut server, mut one, mut two) = (Server::default(), replica("one"), replica("two"));
     settle(&mut server, &mut [&mut one, &mut two], 0);
     two.stop(at(1).monotonic);
-    // Another has renewed meanwhile, so that what was seen is old.
+    // Another replica has renewed meanwhile, so the version that was read is old.
     server.serve(&mut one, at(2));
     for _ in 0..10 {
         two.stop(at(2).monotonic);
@@ -178,7 +178,7 @@ fn who_leads_alone_and_who_shares_otherwise_are_strangers() {
         }
     }
     assert_eq!(has(&one, at(39)).len(), 6);
-    // They take the Lease as that of a single leader, and then it is the first one that waits.
+    // They take the Lease as that of a single leader. Then the first replica is the one that waits.
     one.stop(at(40).monotonic);
     server.serve(&mut one, at(40));
     others[0].hear(None, at(41).monotonic);
@@ -240,7 +240,7 @@ fn the_lease_is_left_alone_as_long_as_the_most_patient_one_asks_for() {
         server.serve(&mut alone, at(secs));
         assert_eq!(alone.role(at(secs).monotonic), Role::Standby);
     }
-    // Nor does the other take its ranges before.
+    // Nor does the other replica take its ranges before.
     let mut two = replica("three");
     for secs in 64..123 {
         server.serve(&mut two, at(secs));
@@ -252,7 +252,7 @@ fn the_lease_is_left_alone_as_long_as_the_most_patient_one_asks_for() {
     assert_eq!(has(&two, at(129)).len(), 6);
 }
 
-/// Somebody takes an entry out, and its owner writes it anew: that it lives is seen all the same.
+/// A client removes an entry and its owner writes it again: other replicas still see that it is alive.
 #[test]
 fn no_beat_comes_again() {
     let (mut server, mut one) = (Server::default(), replica("one"));
@@ -269,9 +269,9 @@ fn no_beat_comes_again() {
     }
 }
 
-/// Calls are lost, late or done though nobody hears, processes stand still, some lead alone and some count other
-/// ranges: no range is ever two replicas', and when all is well again, each has one owner and nobody has two more than
-/// another.
+/// Requests are lost, delayed or succeed without a response, processes are suspended, some replicas lead alone and some
+/// count other ranges. No range ever has two owners. When all faults are over, each range has one owner, and no replica
+/// has two more than another.
 #[test]
 fn no_range_is_ever_of_two_and_in_the_end_each_is_of_one() {
     for seed in 0..120_u64 {
@@ -287,7 +287,7 @@ fn no_range_is_ever_of_two_and_in_the_end_each_is_of_one() {
         let mut all: Vec<_> = ["one", "two", "three"].map(replica).into();
         let mut frozen = [0_u64; 3];
         let mut issued = [0_u64; 3];
-        // When each will have finished what is under way of a range that it is to give up.
+        // When each replica will have finished the writes in flight of a range to hand over.
         let mut finishes: Vec<(usize, u32, u64)> = Vec::new();
         let mut calls: Vec<(usize, u64, LeaseCall, u64)> = Vec::new();
         let mut answers: Vec<(usize, u64, LeaseAnswer, u64)> = Vec::new();

@@ -1,4 +1,4 @@
-//! Tests of the line: turns, shares, refusals.
+//! Tests of the fair queue: turns, shares, refusals.
 
 use super::*;
 
@@ -6,7 +6,7 @@ type Queue = FairQueue<&'static str, u32, u32>;
 
 const NOW: Duration = Duration::from_secs(100);
 
-/// Refused, as the server was too busy for what was sent then.
+/// The refusal by a busy server of a write sent at `sent`.
 fn busy(sent: Duration, pause: f64) -> WriteAnswer {
     let pause = secs(pause);
     WriteAnswer::Busy { sent, pause }
@@ -16,7 +16,7 @@ fn secs(seconds: f64) -> Duration {
     Duration::from_secs_f64(seconds)
 }
 
-/// A line with so many places, in which each Job has so many writes to give.
+/// A queue with `max` places, in which each Job has `writes` writes.
 fn queue(max: usize, jobs: &[(&'static str, u32)], writes: u32) -> Queue {
     let mut queue = Queue::new(max);
     for write in 0..writes {
@@ -27,14 +27,14 @@ fn queue(max: usize, jobs: &[(&'static str, u32)], writes: u32) -> Queue {
     queue
 }
 
-/// Takes the next write, which is done at once.
+/// Takes the next write and completes it at once.
 fn next(queue: &mut Queue) -> Option<(&'static str, u32)> {
     let (tenant, job, _) = queue.pop(NOW)?;
     queue.done(&tenant, &job, WriteAnswer::Taken, NOW);
     Some((tenant, job))
 }
 
-/// Takes as many as may go; how many of them are of whom.
+/// Takes all writes that may be sent. Returns their number per Job.
 fn fill(queue: &mut Queue, now: Duration) -> HashMap<(&'static str, u32), usize> {
     let mut under_way = HashMap::new();
     while let Some((tenant, job, _)) = queue.pop(now) {
@@ -143,12 +143,12 @@ fn nobody_gets_all_places_and_who_comes_new_finds_one() {
     );
     let of_one_tenant: usize = of(&[("a", 1), ("a", 2), ("a", 3), ("a", 4)]).iter().sum();
     assert_eq!(of_one_tenant, 77);
-    // A small line works, too.
+    // A small limit works, too.
     assert_eq!(fill(&mut queue(1, &[("a", 1)], 9), NOW)[&("a", 1)], 1);
     assert_eq!(fill(&mut queue(2, &[("a", 1)], 9), NOW)[&("a", 1)], 2);
 }
 
-/// Patches that were sent this long before take so long.
+/// Records the latency of `count` patches.
 fn patches(queue: &mut Queue, count: usize, millis: u64) {
     for _ in 0..count {
         queue.took(NOW - Duration::from_millis(millis), true, NOW);
@@ -158,7 +158,7 @@ fn patches(queue: &mut Queue, count: usize, millis: u64) {
 #[test]
 fn a_giant_gives_more_room_while_there_is_congestion() {
     let mut queue = queue(96, &[("a", 1)], 4_000);
-    // Alone it makes no room.
+    // Alone it leaves no room.
     let mut in_flight = fill(&mut queue, NOW)[&("a", 1)];
     patches(&mut queue, 96, 110);
     assert!(!queue.is_congested());
@@ -166,7 +166,7 @@ fn a_giant_gives_more_room_while_there_is_congestion() {
     assert_eq!(fill(&mut queue, NOW)[&("b", 2)], 1);
     let mut wave = |millis: u64| {
         patches(&mut queue, 96, millis);
-        // One answer stays out.
+        // One response is still missing.
         for _ in 0..in_flight - 1 {
             queue.done(&"a", &1, WriteAnswer::Taken, NOW);
         }
@@ -174,7 +174,7 @@ fn a_giant_gives_more_room_while_there_is_congestion() {
         in_flight
     };
     assert_eq!((wave(5), wave(50)), (64, 64));
-    // Twice as long as is bearable.
+    // Twice the acceptable latency.
     assert_eq!(wave(110), 19);
     assert!(queue.is_congested());
     queue.push(&"new", &100, Rank::Usual, 0);
@@ -194,7 +194,7 @@ fn while_there_is_congestion_all_have_fewer_places_and_who_has_none_has_one_more
     queue.took(NOW - Duration::from_millis(5), false, NOW);
     patches(&mut queue, 96, 550);
     assert!(fill(&mut queue, NOW).is_empty());
-    // What is in flight hangs: nobody else is to wait for it.
+    // The writes in flight hang: other tenants must not wait for them.
     for tenant in ["c", "d"] {
         for write in 0..10 {
             queue.push(&tenant, &9, Rank::Usual, write);
@@ -272,7 +272,7 @@ fn all_wait_when_one_after_the_other_is_refused() {
     assert!(queue.pop(NOW + secs(2.0)).is_some());
 }
 
-/// Takes writes until one is of this tenant; the others are none of the server's business.
+/// Takes writes until one belongs to this tenant. Pauses and limits are reset before each; the others end as `Other`.
 fn fill_one(queue: &mut Queue, wanted: &str) -> u32 {
     loop {
         queue.limit.end_pause();
@@ -339,7 +339,7 @@ fn what_ends_something_goes_before_what_begins_something() {
     let of = |tenant| given.iter().filter(move |(of, _)| *of == tenant);
     let writes: Vec<_> = of("a").map(|(_, write)| *write).collect();
     assert_eq!(writes, [8, 7, 0, 1]);
-    // It is no more than an order within the Job: others wait no longer for it.
+    // The rank only orders writes within the Job: other Jobs wait no longer for it.
     assert_eq!(given[1].0, "b", "{given:?}");
 }
 
@@ -356,8 +356,7 @@ fn a_job_that_has_nothing_to_write_is_still_not_to_come_again() {
     assert!(queue.tenants.is_empty());
 }
 
-/// A server that takes so many writes at once, for so many seconds of ten waves each; how many it
-/// took, of those it could have taken.
+/// Runs a server that accepts `limit` writes in each of ten waves a second. Returns the used fraction of its capacity.
 fn taken_by(limit: usize, seconds: u32) -> f64 {
     let mut queue = Queue::new(96);
     let mut taken = 0;
@@ -418,8 +417,8 @@ fn what_waits_can_be_forgotten_while_some_is_under_way() {
     assert!(queue.tenants.is_empty() && queue.in_flight() == 0);
 }
 
-/// Random pushes, answers and pauses: no write is lost or sent twice, none goes beyond the limits,
-/// and nothing stays behind.
+/// Random pushes, results and pauses: no write is lost or sent twice, none exceeds the limits, and no state is left
+/// over.
 #[test]
 fn nothing_is_lost_in_random_histories() {
     for seed in 1..200_u64 {
@@ -494,7 +493,7 @@ fn tenants_that_were_refused_and_never_come_again_are_forgotten() {
     let second = Duration::from_secs(1);
     let mut now = second;
     let mut most = 0;
-    // More than go through all of them each time could be done in hours.
+    // Too many to visit all of them each time within hours.
     for tenant in 0..100_000 {
         queue.push(&tenant, &0, Rank::Usual, tenant);
         while queue.pop(now).is_none() {

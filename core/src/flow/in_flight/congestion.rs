@@ -1,61 +1,62 @@
-//! Congestion: how many writes may be in flight before they only wait for each other.
+//! Limits writes in flight to the number above which they only wait for each other.
 //!
-//! A server that has more than it can do at once does not do it sooner for being asked for more: all that grows is
-//! its queue, and whoever comes new waits behind it. How long a write took when few were in flight tells whether it is
-//! that, or whether the server is far away. The more are in flight, the longer each takes (Little's law), and so what one takes
-//! with so many in flight tells how many there may be. LEDBAT (RFC 6817) and TCP Vegas leave room for others in a network so.
+//! More requests do not make an overloaded server faster: only its queue grows, and a new Job waits behind it. The
+//! latency with few writes in flight distinguishes this from a distant server. By Little's law latency grows with the
+//! number in flight, so the latency at a known number gives the number that there may be. LEDBAT (RFC 6817) and TCP
+//! Vegas leave room for others in a network in this way.
 //!
-//! Room is made for other Jobs. While there is none, no Job gains by it, and server and controller do more work for
-//! each write when fewer are in flight: then there is a place more after each look, as in congestion avoidance of TCP.
+//! The room is for other Jobs. Without other Jobs it helps none, and fewer writes in flight cost server and controller
+//! more work per write. Then each evaluation adds at least one place, as in TCP's congestion avoidance.
 //!
-//! Must not: know what a write is.
+//! Must not: know the content of a write.
 
 use std::time::Duration;
 
 use super::{super::fair_queue::BATCH, SHARE};
 
-/// A write may wait so long for others. Measured on a busy real server, docs/flow.md ("Congestion").
+/// A write may wait this long for others. Measured on a busy real server, docs/flow.md ("Congestion").
 const WAIT: Duration = Duration::from_millis(50);
 
-/// There are at least so many places: one Job alone has a batch in flight. With fewer a real server does less in all
-/// (docs/load-tests.md, `--max-in-flight`).
+/// The minimum number of places, enough for one Job alone to have a batch in flight. With fewer a real server does less
+/// in all (docs/load-tests.md, `--max-in-flight`).
 const FEWEST: usize = BATCH * (SHARE + 1) / SHARE;
 
-/// See the module's text.
+/// Estimates the useful number of writes in flight from their latency. `places` is the result; each write is reported
+/// by `in_flight`, `answered` and `took`.
 #[derive(Debug, Default)]
 pub(super) struct Congestion {
-    /// At most so many are to be in flight, where more would wait too long.
+    /// The maximum number in flight, if more would wait too long.
     places: Option<usize>,
-    /// The shortest time that an answer took which waited for no other.
+    /// The shortest latency so far. The first sample must be of a write sent while few were in flight.
     shortest: Option<Duration>,
-    /// When more were in flight last than do without waiting.
+    /// The last time when more than `FEWEST` writes were in flight.
     crowded: Duration,
-    /// What answers took while no fewer could be in flight, if that was too long all the same: it is not for each other that
-    /// they wait. Zero if they do not take so long any more.
+    /// The mean latency at the minimum number of places, if that was still too long: then our own concurrency is not
+    /// the cause. Zero once the latency has fallen to less than half.
     with_fewest: Duration,
-    /// What the calls took that are like each other, since the last look at them. There is one each time that as many
-    /// answers came as may be in flight.
+    /// The latencies of comparable writes since their last evaluation. They are evaluated after as many responses as
+    /// writes may be in flight.
     alike: Answers,
-    /// The same of all others.
+    /// The same for all other writes.
     others: Answers,
-    /// So many of the next answers are to what was sent while there were more places.
+    /// The number of next responses that belong to writes sent while there were more places.
     stale: usize,
 }
 
-/// What some answers took.
+/// Sums over several responses.
 #[derive(Debug, Default)]
 struct Answers {
     count: usize,
-    /// Of all.
+    /// The sum of their latencies.
     time: Duration,
-    /// How many were in flight when each came: the sum.
+    /// The sum of the numbers in flight when each response came.
     in_flight: usize,
-    /// Whether writes of several Jobs were in flight at once meanwhile.
+    /// Writes of several Jobs were in flight at once in the meantime.
     is_shared: bool,
 }
 
 impl Congestion {
-    /// So many are in flight now; whether they are of several Jobs.
+    /// Records the number of writes in flight; `is_shared` if they belong to several Jobs.
     pub(super) fn in_flight(&mut self, in_flight: usize, is_shared: bool, now: Duration) {
         if in_flight > FEWEST {
             self.crowded = now;
@@ -64,7 +65,7 @@ impl Congestion {
         self.others.is_shared |= is_shared;
     }
 
-    /// An answer came to what was sent then, whatever it was.
+    /// Records any response to a write sent at `sent`.
     pub(super) fn answered(&mut self, sent: Duration, now: Duration) {
         let time = now.saturating_sub(sent);
         self.shortest = match self.shortest {
@@ -73,8 +74,8 @@ impl Congestion {
         };
     }
 
-    /// So long an answer took; whether to a call whose times can be compared. So many were in flight, and so many may be
-    /// at the most.
+    /// Records the latency of an accepted write; `is_alike` if it can be compared. `in_flight` writes were in flight,
+    /// of at most `max`.
     pub(super) fn took(&mut self, time: Duration, is_alike: bool, in_flight: usize, max: usize) {
         if self.stale > 0 {
             self.stale -= 1;
@@ -108,7 +109,7 @@ impl Congestion {
         let next = match mean > bearable {
             _ if !seen.is_shared => fit.max(places + 1),
             true if is_alike => fit.min(places).max(FEWEST),
-            // Whoever is asked about them may be slow.
+            // An admission webhook may be the slow part.
             true => places,
             false => fit.max(places),
         };
@@ -118,13 +119,14 @@ impl Congestion {
         self.places = (next < max).then_some(next);
     }
 
-    /// How many may be in flight, where that is fewer than usual.
+    /// Returns the maximum number in flight, if it is lower than usual.
     pub(super) fn places(&self) -> Option<usize> {
         self.places
     }
 }
 
-/// What an answer may take to a write that takes so long by itself. Where that is long, times differ by as much.
+/// Returns the acceptable latency of a write that takes `by_itself` without load. Where that is long, latencies vary as
+/// much.
 fn bearable(by_itself: Duration) -> Duration {
     by_itself + WAIT.max(by_itself)
 }
@@ -139,20 +141,20 @@ mod tests {
         Duration::from_secs_f64(millis / 1_000.0)
     }
 
-    /// A server, and a Job that has always more to write.
+    /// A server, and a Job that always has more to write.
     struct Run {
         congestion: Congestion,
         /// In milliseconds.
         now: f64,
-        /// So many milliseconds a write takes by itself.
+        /// The latency of a write without load, in milliseconds.
         takes: f64,
-        /// Every second one takes so much more, and the others so much less.
+        /// Every second write takes this much longer, and the others this much less.
         varies: f64,
-        /// So many writes a second are done at most.
+        /// The maximum number of writes per second.
         does: f64,
-        /// Whether what they take can be compared.
+        /// The latencies can be compared.
         is_alike: bool,
-        /// Whether another Job has something in flight.
+        /// Another Job has writes in flight.
         is_shared: bool,
     }
 
@@ -169,13 +171,13 @@ mod tests {
             }
         }
 
-        /// The answer to a write that is alone.
+        /// The response to the only write in flight.
         fn first(&mut self) {
             let now = millis(self.now);
             self.congestion.answered(now - millis(self.takes), now);
         }
 
-        /// Lets so many be answered; how many may be in flight then, and what an answer takes on average.
+        /// Processes `count` responses. Returns the number in flight and the mean latency at the end.
         fn answers(&mut self, count: usize) -> (usize, Duration) {
             let mut last = (0, 0.0);
             for number in 0..count {
@@ -210,7 +212,7 @@ mod tests {
             let (in_flight, takes) = run.answers(2_000);
             assert!((BATCH..=most).contains(&in_flight), "{does}: {in_flight}");
             assert!(in_flight == BATCH || !long(takes), "{does}: {takes:?}");
-            // The server has little to do again.
+            // The server is idle again.
             run.does = f64::INFINITY;
             let (in_flight, _) = run.answers(500);
             assert_eq!((in_flight, run.congestion.places()), (64, None), "{does}");
@@ -225,7 +227,7 @@ mod tests {
         run.is_shared = true;
         let (in_flight, takes) = run.answers(2 * MAX + 64);
         assert!(in_flight <= 26 && !long(takes), "{in_flight}, {takes:?}");
-        // The other is gone: a place more after each look, until all are back.
+        // The other Job is gone: one more place after each evaluation, until all are back.
         run.is_shared = false;
         run.answers(MAX);
         let places = run.congestion.places();
@@ -233,7 +235,7 @@ mod tests {
         assert_eq!(run.congestion.places(), places.map(|places| places + 10));
         run.answers(100 * MAX);
         assert_eq!(run.congestion.places(), None);
-        // Creations alone give them back as well.
+        // Creations alone restore the places as well.
         run.is_shared = true;
         run.answers(4 * MAX);
         assert!(run.congestion.places().is_some());
@@ -263,7 +265,7 @@ mod tests {
             assert!(in_flight < 64, "it may be what is in flight");
             run.answers(2_000);
             assert_eq!(run.congestion.places(), None, "{takes} ms");
-            // What it took then counts no more when it is as quick as before.
+            // Its earlier latency does not count any more once the server is as quick as before.
             (run.takes, run.varies) = (2.0, 0.0);
             run.answers(500);
             run.does = 430.0;
@@ -278,7 +280,7 @@ mod tests {
         run.does = 430.0;
         run.answers(2_000);
         assert!(run.answers(1).0 < 40);
-        // Far away, with nobody else.
+        // Far away, with no other Job.
         let mut run = Run::new(80.0);
         run.answers(2_000);
         assert_eq!(run.congestion.places(), None);
@@ -293,7 +295,7 @@ mod tests {
         run.is_alike = true;
         run.answers(1_000);
         assert!(run.congestion.places().is_some_and(|places| places < 20));
-        // Only Pods are made now, and the server has little to do.
+        // Only Pods are created now, and the server is idle.
         (run.does, run.is_alike) = (f64::INFINITY, false);
         run.answers(1_000);
         assert_eq!(run.congestion.places(), None);

@@ -1,37 +1,37 @@
-//! The limit on a tenant's writes in flight: it halves when a busy server refuses one, and grows while none is
+//! Limits a tenant's writes in flight: halves the limit when a busy server refuses one, and raises it while none is
 //! refused.
 //!
-//! Additive increase would take minutes after a short trouble, so the limit grows by a quarter.
+//! Additive increase would need minutes to recover from a short overload, so the limit grows by a quarter.
 //!
-//! Must not: know what a write is.
+//! Must not: know the content of a write.
 
 use std::time::Duration;
 
-/// A limit that has not changed for this long says nothing of the server any more. It is ten times the longest pause that a
+/// A limit unchanged for this long says nothing about the server any more. It is ten times the longest pause that a
 /// server may ask for.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(300);
 
-/// See the module's text.
+/// The limit and the pause of one tenant; no limit before the first refusal. A limit expires some time after its last
+/// change.
 #[derive(Debug, Default)]
 pub(in crate::flow) struct TenantLimit {
-    /// At most so many, if the server has refused some.
+    /// The maximum number in flight, if the server has refused a write.
     limit: Option<usize>,
     /// When the limit changed last.
     changed: Duration,
-    /// For how long the server asked to be left alone last.
+    /// The last pause that the server asked for.
     pause: Duration,
     paused_until: Duration,
 }
 
 impl TenantLimit {
-    /// Whether one more may be in flight.
+    /// Returns true if one more write may be in flight.
     pub(in crate::flow) fn allows(&self, in_flight: usize, now: Duration) -> bool {
         let limit = self.limit.filter(|_| now < self.forgotten_at());
         limit.is_none_or(|limit| in_flight < limit) && self.paused_until <= now
     }
 
-    /// The server was too busy for a write that was sent then. Those sent before the limit changed say
-    /// nothing new.
+    /// Handles the refusal of a write sent at `sent`. Writes sent before the limit changed carry no new information.
     pub(in crate::flow) fn refused(
         &mut self,
         sent: Duration,
@@ -50,8 +50,8 @@ impl TenantLimit {
         }
     }
 
-    /// The server took a write. The limit grows each time that as much time has passed as the server asked to
-    /// be left alone for: if sooner, there would be little but pauses.
+    /// Handles an accepted write. The limit grows at most once per pause that the server asked for: growing sooner
+    /// would lead to almost nothing but pauses.
     pub(in crate::flow) fn taken(&mut self, max: usize, now: Duration) {
         let Some(limit) = self.limit else {
             return;
@@ -64,7 +64,7 @@ impl TenantLimit {
         }
     }
 
-    /// Whether there is nothing to remember.
+    /// Returns true if there is no state to keep.
     pub(in crate::flow) fn is_default(&self, now: Duration) -> bool {
         match self.limit {
             None => self.paused_until <= now,
@@ -72,7 +72,7 @@ impl TenantLimit {
         }
     }
 
-    /// When there is nothing to remember any more, if nothing else happens.
+    /// Returns when there is no state to keep any more, if nothing else happens.
     pub(in crate::flow) fn forgotten_at(&self) -> Duration {
         match self.limit {
             None => self.paused_until,
@@ -80,7 +80,7 @@ impl TenantLimit {
         }
     }
 
-    /// Until when nothing goes.
+    /// Returns until when no write is sent.
     pub(in crate::flow) fn paused_until(&self) -> Duration {
         self.paused_until
     }

@@ -227,8 +227,11 @@ fn events_come_twice_and_later() {
 #[test]
 fn rules_that_make_no_sense_are_refused_by_field() {
     let cases = [
-        ("", "fault: unknown variant ``"),
-        ("boredom", "fault: unknown variant `boredom`"),
+        ("", "fault: there is no \"\"; there are latency"),
+        (
+            "boredom",
+            "fault: there is no \"boredom\"; there are latency",
+        ),
         ("latency", "delay: is missing"),
         (
             "latency=5",

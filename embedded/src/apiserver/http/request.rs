@@ -93,7 +93,7 @@ pub(crate) struct Target {
     pub(crate) name: String,
     pub(crate) subresource: Option<&'static Subresource>,
     pub(crate) query: Query,
-    /// Whether Events are sent and answered in the form of `events.k8s.io/v1`.
+    /// Events are sent and answered in the form of `events.k8s.io/v1`.
     pub(crate) as_events_v1: bool,
     pub(crate) form: Form,
     pub(crate) options: WriteOptions,

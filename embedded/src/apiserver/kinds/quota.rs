@@ -107,7 +107,7 @@ fn check_limit(name: &str, limit: &CheckedField<'_, '_>) {
     }
 }
 
-/// Whether a quota knows a resource of this name.
+/// Returns true if a quota may limit a resource of this name.
 #[doc(alias = "IsStandardQuotaResourceName")]
 fn is_standard(name: &str) -> bool {
     COMPUTE.contains(&name)
@@ -117,7 +117,7 @@ fn is_standard(name: &str) -> bool {
         || name.starts_with("requests.hugepages-")
 }
 
-/// Whether a resource is counted in whole numbers.
+/// Returns true if a resource is counted in whole numbers.
 #[doc(alias = "IsIntegerResourceName")]
 fn is_counted_in_whole(name: &str) -> bool {
     let is_native = !name.contains('/') || name.contains("kubernetes.io/");
@@ -151,7 +151,7 @@ fn check_scope_selector(spec: &CheckedField<'_, '_>) {
         let scope = expression.at("scopeName").text();
         let (operator, values) = (expression.at("operator").text(), expression.at("values"));
         let (is_known, misfits) = judge_scope(scope, spec);
-        // Which of the expressions it is, is not said.
+        // The error does not name the expression by its place.
         let field = expressions.at("scopeName");
         if !is_known {
             field.invalid_as(json!(scope), "unsupported scope");
@@ -188,7 +188,7 @@ fn check_scope_selector(spec: &CheckedField<'_, '_>) {
     }
 }
 
-/// Whether there is such a scope, and how many of the limits it does not apply to.
+/// Returns true if there is such a scope, and the number of limits to which it does not apply.
 fn judge_scope(scope: &str, spec: &CheckedField<'_, '_>) -> (bool, usize) {
     let Some((_, fitting)) = SCOPES.iter().find(|(known, _)| *known == scope) else {
         return (false, 0);
@@ -198,7 +198,7 @@ fn judge_scope(scope: &str, spec: &CheckedField<'_, '_>) -> (bool, usize) {
     (true, misfits.count())
 }
 
-/// How many pairs of scopes exclude each other.
+/// Counts the pairs of scopes that exclude each other.
 fn conflicts(scopes: &[&str]) -> usize {
     let pairs = [
         ["BestEffort", "NotBestEffort"],
@@ -234,7 +234,7 @@ pub(crate) fn warnings(quota: &Tree) -> Vec<String> {
     warnings
 }
 
-/// What a limit is about.
+/// The resource that a limit counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Limited<'n> {
     /// The number of objects of a kind.
@@ -246,7 +246,7 @@ pub(crate) enum Limited<'n> {
     },
 }
 
-/// What the limit of this name is about; `None` if nothing here uses any of it.
+/// The resource that the limit of this name counts; `None` if nothing here uses any of it.
 pub(crate) fn limited(name: &str) -> Option<Limited<'_>> {
     if let Some(qualified) = name.strip_prefix("count/") {
         return Kind::find_qualified(qualified).map(Limited::Count);

@@ -36,7 +36,7 @@ pub struct KindInfo {
     pub subresources: &'static [Subresource],
     /// Groups for `kubectl get all`.
     pub categories: &'static [&'static str],
-    /// Whether `metadata.generation` counts the changes of the spec.
+    /// `metadata.generation` counts the changes of the spec.
     pub counts_generations: bool,
     /// Adds the schema of its type.
     pub(super) add_schema: fn(&mut SchemaGenerator) -> Schema,

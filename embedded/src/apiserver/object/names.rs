@@ -8,7 +8,7 @@ use crate::{model::Uid, rng::Rng};
 /// The letters of generated names: no vowels, so that no words appear.
 const SUFFIX_LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
-/// What is wrong with a DNS label.
+/// Lists the mistakes in a DNS label.
 #[doc(alias = "IsDNS1123Label")]
 pub(crate) fn dns_label_problems(text: &str) -> Vec<String> {
     let mut problems = Vec::new();
@@ -30,7 +30,7 @@ pub(crate) fn dns_label_problems(text: &str) -> Vec<String> {
     problems
 }
 
-/// What is wrong with a DNS subdomain.
+/// Lists the mistakes in a DNS subdomain.
 #[doc(alias = "IsDNS1123Subdomain")]
 pub(crate) fn dns_subdomain_problems(text: &str) -> Vec<String> {
     let mut problems = Vec::new();
@@ -49,7 +49,7 @@ pub(crate) fn dns_subdomain_problems(text: &str) -> Vec<String> {
     problems
 }
 
-/// What is wrong with a key of a Secret or a ConfigMap.
+/// Lists the mistakes in a key of a Secret or a ConfigMap.
 #[doc(alias = "IsConfigMapKey")]
 pub(crate) fn config_key_problems(text: &str) -> Vec<String> {
     let mut problems = Vec::new();
@@ -108,7 +108,7 @@ pub(crate) fn qualified_name_problems(text: &str) -> Vec<String> {
     problems
 }
 
-/// What is wrong with the name of a port.
+/// Lists the mistakes in the name of a port.
 #[doc(alias = "IsValidPortName")]
 pub(crate) fn port_name_problems(text: &str) -> Vec<String> {
     let mut problems = Vec::new();

@@ -79,7 +79,7 @@ impl Quantity {
         }
     }
 
-    /// Whether the amount is a whole number.
+    /// Returns true if the amount is a whole number.
     pub(crate) const fn is_whole(self) -> bool {
         self.nanos % NANO == 0
     }

@@ -15,7 +15,7 @@ use super::{
 /// The largest request that etcd takes.
 const MAX_REQUEST: usize = 1536 * 1024;
 
-/// What a request has beside the object: key, type and condition.
+/// Bytes of a request beside the object: key, type and condition.
 const AROUND: usize = 512;
 
 /// Refuses an object that does not fit into one request to etcd. The tree goes without what is kept.
@@ -82,7 +82,7 @@ fn field(shape: &TypeDef, value: &Value) -> usize {
         (_, Value::String(text)) => delimited(text.len()),
         (_, Value::Bool(_)) => 2,
         (_, Value::Number(number)) => 1 + varint(number.as_u64().unwrap_or(u64::MAX)),
-        // What is kept as it is, such as managed fields, is text.
+        // A value that is kept as it came, such as managed fields, is text.
         (_, other) => delimited(other.to_string().len()),
     }
 }

@@ -15,7 +15,7 @@ pub(super) type Nanos = i128;
 /// Nanos in one.
 pub(super) const ONE: Nanos = 1_000_000_000;
 
-/// What the Pods of the namespaces use that have a quota of CPU, memory or other resources. A namespace is here from the
+/// The resources that Pods use, by namespace, where a quota limits CPU, memory or others. A namespace is here from the
 /// first count of such a quota until a count finds no such quota.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ComputeUse(HashMap<CompactString, PodUse>);
@@ -81,7 +81,7 @@ impl PodUse {
     }
 }
 
-/// What a Pod requires: the sum of its containers and sidecars, or an init container that needs more with the sidecars
+/// The resources that a Pod requires: the sum of its containers and sidecars, or an init container that needs more with the sidecars
 /// before it; and its overhead.
 #[doc(alias = "PodRequests")]
 pub(super) fn requirements(pod: &Tree) -> Requirements {

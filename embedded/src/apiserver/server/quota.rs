@@ -64,7 +64,7 @@ impl ApiServer {
         Ok(())
     }
 
-    /// What of a quota an object would exceed.
+    /// Names the limits of a quota that an object would exceed.
     fn exceeded<'h>(
         &self,
         kind: Kind,
@@ -99,7 +99,7 @@ impl ApiServer {
         exceeded.collect()
     }
 
-    /// What containers of a Pod must say, because a quota limits it, and do not.
+    /// Names the resources that containers of a Pod must state, because a quota limits them, and do not.
     fn missing(&self, hard: &Tree, namespace: &str, pod: &Tree) -> Option<String> {
         let mut missing: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         for name in hard.keys() {

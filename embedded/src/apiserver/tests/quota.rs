@@ -119,7 +119,7 @@ fn what_pods_require_is_summed_and_limited() {
         cluster.refused(PODS, &pod("b")),
         "pods \"b\" is forbidden: failed quota: q: must specify cpu for: c; limits.memory for: c"
     );
-    // What has ended uses nothing.
+    // An ended Pod uses nothing.
     let ended = json!({"status": {"phase": "Succeeded"}});
     cluster.ok("PATCH", &format!("{PODS}/a/status"), &ended);
     assert_eq!(cluster.used(), used("0", "0"));

@@ -1,4 +1,4 @@
-//! Whether the API server can write to its store. Each API server renews a Lease of its own every ten seconds; one that
+//! Finds API servers that cannot write to their store. Each API server renews a Lease of its own every ten seconds; one that
 //! answers reads and has stopped renewing it cannot write. A dry run would not show that: it ends before the store.
 
 use std::time::Duration;
@@ -52,7 +52,7 @@ pub(super) fn judge(_: &Patient, facts: &Facts) -> Diagnosis {
     diagnosis
 }
 
-/// Whether no API server has renewed its Lease of late.
+/// Returns true if no API server has renewed its Lease of late.
 pub(super) fn is_stuck(facts: &Facts) -> bool {
     let leases = facts.leases.found.iter();
     let mut ages = leases

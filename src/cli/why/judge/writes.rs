@@ -48,7 +48,7 @@ pub(super) fn half(sight: &JobSight) -> Option<Reason> {
     ))
 }
 
-/// Whether a refusal still holds the Job: no status was written since, or its effect is still to be seen.
+/// Returns true if a refusal still holds the Job: no status was written since, or its effect is still to be seen.
 fn is_open(sight: &JobSight, write: RefusedWrite, at: Time) -> bool {
     let job = &sight.job;
     if sight.now.since(at) > RECENT {

@@ -327,7 +327,7 @@ struct Conflict {
     path: Vec<String>,
 }
 
-/// Takes out what the applier applied last time and does not any more, unless another one applies it.
+/// Removes the fields that the applier applied last time and does not apply any more, unless another manager owns them.
 fn prune(shape: &TypeDef, merged: Value, entries: &Entries, last: &FieldSet) -> Value {
     let named = |set: &FieldSet| walk::with_named(shape, set);
     let last = named(last);
@@ -335,9 +335,7 @@ fn prune(shape: &TypeDef, merged: Value, entries: &Entries, last: &FieldSet) -> 
     let all = named(&walk::fields(shape, &merged));
     let mut kept = named(&walk::fields(shape, &pruned));
     for entry in &entries.0 {
-        if entry.owner.operation == ManagerOperation::Apply {
-            kept.add(named(&entry.fields));
-        }
+        kept.add(named(&entry.fields));
     }
     let pruned = walk::remove(shape, &merged, &all.clone().without(&kept));
     // Items that went because what they hang on went, but that the applier never had, come back.

@@ -194,7 +194,11 @@ fn type_error(shape: &TypeDef, value: &Value, path: &[&str], owner: &str) -> Str
         }
         (TypeDef::Scalar(Scalar::Bytes), Value::String(text)) => {
             let is_foreign = |byte: u8| !byte.is_ascii_alphanumeric() && !b"+/=".contains(&byte);
-            let at = text.bytes().position(is_foreign).unwrap_or(text.len());
+            // Go decodes four bytes at once, and names the first of those that are not complete.
+            let at = text
+                .bytes()
+                .position(is_foreign)
+                .unwrap_or(text.len() / 4 * 4);
             return format!("illegal base64 data at input byte {at}");
         }
         (TypeDef::Scalar(Scalar::Int32 | Scalar::Int64), Value::Number(number)) => {

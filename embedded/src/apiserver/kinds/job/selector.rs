@@ -30,7 +30,7 @@ pub(super) fn shown(selector: JsonView<'_>) -> String {
     format!("{{{}}}", members.join(","))
 }
 
-/// Whether a selector can be read.
+/// Returns true if a selector can be read.
 #[doc(alias = "LabelSelectorAsSelector")]
 pub(super) fn is_valid(selector: JsonView<'_>) -> bool {
     let mut labels = selector.at("matchLabels").tree().iter();

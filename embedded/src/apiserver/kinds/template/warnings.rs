@@ -489,7 +489,7 @@ pub(super) fn with_leading_zeros(text: &str) -> Option<Ipv4Addr> {
     Some(numbers.into())
 }
 
-/// Whether an annotation asks for this AppArmor profile.
+/// Returns true if an annotation asks for this AppArmor profile.
 fn is_profile(profile: JsonView<'_>, annotation: &str) -> bool {
     let (kind, local) = match annotation {
         "unconfined" => ("Unconfined", None),
