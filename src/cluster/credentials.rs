@@ -449,3 +449,16 @@ pub(super) async fn headers_of(request: Request<Body>) -> Result<Response<()>, T
     *answer.headers_mut() = request.into_parts().0.headers;
     Ok(answer)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A plug-in is not run with each call, however short its credentials last.
+    #[test]
+    fn credentials_are_used_for_half_of_their_time_at_least() {
+        let secs = Duration::from_secs;
+        let used = [2, 10, 20, 60].map(|lasts| before_end(secs(lasts)));
+        assert_eq!(used, [secs(1), secs(5), secs(10), secs(50)]);
+    }
+}

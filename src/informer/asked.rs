@@ -203,4 +203,18 @@ mod tests {
         asked.complete(&extent(), 9);
         assert_eq!(ask(&asked), [false, false]);
     }
+
+    #[test]
+    fn a_list_of_one_namespace_says_nothing_of_others() {
+        let of = |name: &str| Extent {
+            kind: Kind::Job,
+            namespace: Some(name.into()),
+        };
+        let mut asked = AskedJobs::new(false);
+        asked.job(&job(1, RECORD), Change::Listed(5), &of("a"), 5);
+        asked.complete(&of("b"), 6);
+        assert!(wants(&asked, 1, "Failed", Change::Applied));
+        asked.complete(&of("a"), 7);
+        assert!(!wants(&asked, 1, "Failed", Change::Applied));
+    }
 }

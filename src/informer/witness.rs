@@ -115,4 +115,20 @@ mod tests {
             "/apis/batch/v1/namespaces/a/jobs?fieldSelector=metadata.name%3Dj"
         );
     }
+
+    /// An object that was deleted is missing in the same history, too.
+    #[test]
+    fn a_deletion_is_no_doubt() {
+        let json = r#"{"metadata":{"name":"j","namespace":"a","resourceVersion":"7",
+            "uid":"00000000-0000-0000-0000-000000000001"},"spec":{"template":{"spec":{}}}}"#;
+        for (change, missing) in [
+            (Change::Applied, Testimony::Unknown),
+            (Change::Deleted, Testimony::Same),
+        ] {
+            let job = crate::wire::decode_job(json).expect("a good Job");
+            let object = Observed::Job(Box::new(job));
+            let witness = Witness::of(&News { change, object }).expect("a Job is one");
+            assert_eq!(witness.speaks(None), missing);
+        }
+    }
 }

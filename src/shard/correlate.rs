@@ -379,6 +379,17 @@ mod tests {
     }
 
     #[test]
+    fn a_long_silence_gives_the_whole_budget_back() {
+        let mut correlator = Correlator::default();
+        for pod in 0..100 {
+            correlator.hear(About::Job, created(pod), at(0));
+        }
+        let day = 24 * 3600;
+        let told = (0..100).filter_map(|pod| correlator.hear(About::Job, created(pod), at(day)));
+        assert_eq!(told.count(), 25);
+    }
+
+    #[test]
     fn a_repeated_message_counts_on_and_is_no_new_one() {
         let mut correlator = Correlator::default();
         let report = Report::warning("FailedCreate", "Error creating: no");

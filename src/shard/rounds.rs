@@ -269,3 +269,18 @@ fn job_stays(job: &JobId, result: CallResult) -> bool {
     let found = found.and_then(|json| decode_job(json).ok());
     found.is_some_and(|found| found.job.uid == job.uid && !found.job.deleting)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the server will never accept is not tried again.
+    #[test]
+    fn a_release_that_is_invalid_is_given_up() {
+        let invalid = ApiError::from_response(422, b"{}", None);
+        assert!(Errand::Release.is_void(&invalid));
+        assert!(!Errand::Adopt.is_void(&invalid));
+        let forbidden = ApiError::from_response(403, b"{}", None);
+        assert!(!Errand::Release.is_void(&forbidden));
+    }
+}

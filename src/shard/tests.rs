@@ -725,6 +725,17 @@ fn a_pod_that_has_the_name_may_be_somebody_elses() {
     }
 }
 
+/// A webhook chooses its reason freely: only a message with the Pod's name is the server's.
+#[test]
+fn a_webhook_that_says_already_exists_refuses_the_pod() {
+    let mut world = World::new(8);
+    world.hear_job(&job(6, &json!({})));
+    let (first, _) = world.wait_for(POST_POD);
+    let message = "admission webhook \"quota\" denied the request: taken";
+    world.answer(&first, refusal(409, "AlreadyExists", message));
+    assert_eq!(warnings(&mut world, "FailedCreate"), 1);
+}
+
 #[test]
 fn a_pod_that_has_the_name_may_be_the_one_that_was_to_be_made() {
     let mut world = World::new(8);

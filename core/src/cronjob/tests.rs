@@ -251,3 +251,21 @@ fn a_job_that_is_found_by_its_name_is_taken_in_once() {
     };
     assert_eq!(asks(&mut sync), CronJobEffect::WriteStatus(status, 5));
 }
+
+/// Another owner's Job has the name of the run: it is not listed, and the next look comes with the next run.
+#[test]
+fn a_job_of_another_owner_is_not_taken_in() {
+    for controller in [None, Some(Uid::from_u128(99))] {
+        let known = cron_job(ConcurrencyPolicy::Allow);
+        let mut sync = CronJobSync::new(known, Vec::new(), hours(1));
+        assert!(matches!(asks(&mut sync), CronJobEffect::CreateJob(_)));
+        sync.handle(CallAnswer::NotCreated(NotCreated::NameTaken));
+        assert!(matches!(asks(&mut sync), CronJobEffect::GetJob(_)));
+        sync.handle(CallAnswer::Job(FoundJob {
+            uid: FIRST,
+            resource_version: 9,
+            controller,
+        }));
+        assert!(matches!(asks(&mut sync), CronJobEffect::Over(Next::At(_))));
+    }
+}

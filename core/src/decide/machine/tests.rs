@@ -385,6 +385,33 @@ fn a_successor_does_not_report_an_unknown_mode_again() {
     assert_eq!(effects(&mut next, &mut pods, now), []);
 }
 
+/// Entries of `uncountedTerminatedPods` that are no UIDs count as the Pods they stood for, once.
+#[test]
+fn entries_that_are_no_uids_count_once() {
+    let now = Now::at(Time::from_secs(100_000));
+    let mut job = job(CompletionMode::NonIndexed, 1, 9);
+    job.status.uncounted = Some(Uncounted {
+        strange_succeeded: 2,
+        strange_failed: 1,
+        ..Uncounted::default()
+    });
+    let mut pods = PodTable::default();
+    let mut machine = JobMachine::new(&job, Limits::default());
+    for later in 0..2 {
+        let now = Now::at(Time::from_secs(100_000 + 60 * later));
+        for effect in effects(&mut machine, &mut pods, now) {
+            if let Effect::WriteStatus(status) = effect {
+                assert_eq!((status.succeeded, status.failed), (2, 1));
+                assert!(status.uncounted.is_some_and(|list| list.is_empty()));
+                machine.handle_outcome(Outcome::StatusWritten, now.monotonic);
+            }
+        }
+        let (basis, counting, ..) = machine.parts();
+        assert_eq!(counting.succeeded(&basis), 2);
+        assert_eq!(counting.failed(&basis), 1);
+    }
+}
+
 /// A contest stops no deletion that both controllers would make.
 #[test]
 fn pods_of_a_suspended_job_and_those_that_are_too_many_go_in_a_contest_too() {
