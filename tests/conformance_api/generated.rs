@@ -8,9 +8,9 @@
 //!   cargo test --test conformance_api generated -- --ignored --nocapture
 //! ```
 //!
-//! Compared are the code, the causes with their order and text, the warnings, the object as returned and as stored, and
-//! the cells of its table. The order of adjacent causes or warnings about entries of the same map does not count: a
-//! real server iterates over Go maps in no fixed order.
+//! Compared are the code, the causes with their order and text, and the warnings. So are the object as returned and as
+//! stored, and the cells of its table. The order of adjacent causes or warnings about entries of the same map does not
+//! count: a real server iterates over Go maps in no fixed order.
 
 use std::{collections::BTreeMap, env, fmt::Write as _, fs, path::Path, time::Duration};
 

@@ -354,8 +354,8 @@ impl ClaimsWorld {
         self.check_holds();
     }
 
-    /// Checks that each Job is held that wants a Pod without owner. Only Pods count that were delivered in their current
-    /// version, or that the Job has just adopted.
+    /// Checks that each Job is held that wants a Pod without owner. Only Pods count that were delivered in their
+    /// current version, or that the Job has just adopted.
     fn check_holds(&self) {
         for job in self.told_jobs.keys() {
             let is_open = |(uid, known): &(&Uid, &Pod)| {
@@ -448,7 +448,7 @@ impl ClaimsWorld {
             Flight::Free(orphan) => {
                 let refused = self.dice.percent(self.refused);
                 if let Some(pod) = self.pods.get(&orphan.uid).filter(|_| !refused) {
-                    // The Pod may have an owner by now. The finalizer goes only if no event has delivered that owner.
+                    // The Pod may have an owner by now. The finalizer is removed only if no event delivered that owner.
                     let known = self.known.get(&orphan.uid);
                     let was_told = pod.owner.is_some()
                         && known.is_some_and(|known| known.owner == pod.owner)

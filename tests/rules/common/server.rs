@@ -20,7 +20,7 @@ pub(crate) struct Pod {
     pub(crate) name: String,
     /// The failure facts that readers see once it failed or is being deleted.
     pub(crate) facts: FailureFacts,
-    /// Its grace period is over: without finalizers the object goes.
+    /// Its grace period is over: without finalizers the object is removed.
     pub(crate) grace_over: bool,
 }
 

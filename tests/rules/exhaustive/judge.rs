@@ -78,8 +78,8 @@ fn deletion(world: &World, uid: Uid) -> Judgement {
 }
 
 /// Checks a requested removal of a finalizer. The server's status has named the Pod, or the Pod need not be counted.
-/// The latter holds if the Job is gone or finished. It also holds for a Pod that is not known to have ended, if it is
-/// surplus, or if the Job is being deleted or has met its success criteria.
+/// The latter holds if the Job is gone or finished. Of Pods that are not known to have ended, it also holds for
+/// surplus ones, and for all if the Job is being deleted or has met its success criteria.
 fn release(world: &World, spec: &JobSpec, uid: Uid) -> Judgement {
     let Some(job) = &world.server.job else {
         return Ok(());

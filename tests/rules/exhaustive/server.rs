@@ -43,7 +43,7 @@ pub(super) struct Pod {
     pub(super) record: Shared<PodRecord>,
     /// The object is gone.
     pub(super) gone: bool,
-    /// The grace period is over: without finalizers the object goes.
+    /// The grace period is over: without finalizers the object is removed.
     grace_over: bool,
     pub(super) truth: Truth,
 }

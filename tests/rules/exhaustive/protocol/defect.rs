@@ -31,7 +31,7 @@ pub(crate) enum Defect {
     ListForgottenAtStart,
     /// A starting controller decides before it has listed the Pods.
     StartsWithoutPods,
-    /// A controller goes on with its own status though it is not the server's.
+    /// A controller continues with its own status though the server has another one.
     OthersStatusIgnored,
     /// A controller that starts anew keeps the earlier stages.
     RenewKeepsStages,

@@ -217,8 +217,8 @@ impl Pod {
         self.news[NEWS - count..].fill(Sight::NOTHING);
     }
 
-    /// Removes everything that cannot matter any more. Once the controller knows that the finalizer is off, and no
-    /// event denies it, responses add nothing, and a settled Pod is like one left alone.
+    /// Removes everything that cannot matter any more. This applies once the controller knows that the finalizer is
+    /// off, and no event denies it. Then responses add nothing, and a settled Pod is like one left alone.
     fn at_rest(mut self) -> Self {
         let is_off = self.known.is_freed() || self.known == Sight::GONE;
         if is_off && !self.news().iter().any(|news| news.has_finalizer()) {
