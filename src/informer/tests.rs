@@ -750,3 +750,57 @@ fn token_page(version: u64, token: &str, items: &[Value]) -> Result<Bytes, ApiEr
     let list = json!({"metadata": metadata, "items": items});
     Ok(list.to_string().into())
 }
+
+#[test]
+fn all_pages_of_a_list_have_the_version_of_the_first() {
+    let mut world = World::new();
+    let list = world.asks("jobs?limit=500");
+    let first =
+        json!({"metadata": {"resourceVersion": "10", "continue": "next"}, "items": [job(5)]});
+    world.answer(list, Ok(first.to_string().into()));
+    let list = world.asks("jobs?limit=500");
+    let last = page(12, &[]);
+    let mut changes = Vec::new();
+    world
+        .informers
+        .handle(Input::Answer(list, last), world.now, &mut |news| {
+            changes.push(news.change);
+        });
+    let extent = Extent {
+        kind: Kind::Job,
+        namespace: None,
+    };
+    assert!(world.notices().contains(&Notice::Complete(extent, 10)));
+    assert_eq!(
+        world
+            .asked()
+            .expect("a watch")
+            .1
+            .contains("resourceVersion=10"),
+        true
+    );
+}
+
+#[test]
+fn a_watch_that_fails_again_and_again_is_opened_less_and_less_often() {
+    let mut world = World::new();
+    let mut watch = world.watch_from(10);
+    let mut pauses = Vec::new();
+    for _ in 0..5 {
+        world.hear(Input::Ended(watch, Some(refused(500, "InternalError"))));
+        let failed_at = world.now.monotonic;
+        watch = loop {
+            if let Some((id, path)) = world.asked() {
+                if path.starts_with("jobs?watch=true") {
+                    break id;
+                }
+                world.answer(id, page(10, &[]));
+                continue;
+            }
+            let left = world.informers.poll_timeout().left(world.now);
+            world.pass(left.expect("the watch is opened again"));
+        };
+        pauses.push(world.now.monotonic.since(failed_at));
+    }
+    assert!(pauses[4] > pauses[0] * 4, "{pauses:?}");
+}

@@ -1304,3 +1304,72 @@ fn a_job_that_is_deleting_no_more_tells_another_history() {
     world.hear_job(&job(212, &json!({"suspend": true})));
     assert_eq!(world.shard.poll_report(), Some(0));
 }
+
+#[test]
+fn a_job_whose_deletion_failed_once_leaves_nothing_when_it_is_deleted() {
+    let settings = Settings {
+        controllers: Controllers {
+            ttl: true,
+            ..Settings::of_jobs(8).controllers
+        },
+        ..Settings::of_jobs(8)
+    };
+    let mut world = World::with(settings);
+    let mut done = job(5, &json!({"ttlSecondsAfterFinished": 0}));
+    done["status"] = json!({"conditions": [{"type": "Complete", "status": "True",
+        "lastTransitionTime": "1970-01-12T13:46:40Z"}]});
+    world.hear_job(&done);
+    for answer in [refusal(500, "InternalError", "try again"), body(&json!({}))] {
+        let (look, _) = world.wait_for("GET /apis/batch/v1/namespaces/d/jobs/j");
+        world.answer(&look, body(&done));
+        let (deletion, _) = world.wait_for("DELETE /apis/batch/v1/namespaces/d/jobs/j");
+        let is_last = answer.is_ok();
+        let mut answer = answer;
+        if is_last {
+            done["metadata"]["deletionTimestamp"] = json!("1970-01-12T13:47:00Z");
+            answer = body(&done);
+        }
+        world.answer(&deletion, answer);
+        let left = format!("{:?}", world.shard.ttl);
+        assert_ne!(left.contains(&uid(JOB)), is_last, "{left}");
+    }
+}
+
+#[test]
+fn an_event_that_the_server_has_deleted_is_created_again() {
+    let mut world = World::new(8);
+    world.hear_job(&job(5, &json!({})));
+    let creation = world.asks(POST_POD);
+    world.answer(&creation, refusal(403, "Forbidden", "not now"));
+    let mut events = Vec::new();
+    for _ in 0..200 {
+        while let Some(request) = world.shard.poll_request(world.now) {
+            let asked = Asked {
+                id: request.id,
+                what: format!("{} {}", request.call.method, request.call.path),
+                body: serde_json::from_slice(&request.call.body).unwrap_or_default(),
+            };
+            if !asked.what.contains("/events") {
+                match asked.what.as_str() {
+                    POST_POD => world.answer(&asked, refusal(403, "Forbidden", "not now")),
+                    _ => world.done(&asked),
+                }
+                continue;
+            }
+            events.push(asked.what.clone());
+            match asked.what.starts_with("PATCH") {
+                true => world.answer(&asked, refusal(404, "NotFound", "gone")),
+                false => world.done(&asked),
+            }
+        }
+        if let Some(patched) = events.iter().position(|what| what.starts_with("PATCH"))
+            && let Some(next) = events.get(patched + 1)
+        {
+            assert!(next.starts_with("POST"), "{events:?}");
+            return;
+        }
+        let left = world.shard.poll_timeout().left(world.now);
+        world.now = world.now + left.expect("the Job tries again");
+    }
+    panic!("no Event was patched and created again: {events:?}");
+}
