@@ -220,8 +220,8 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Creates a Job with one Pod, one that loses its Pods when it is suspended, one with a TTL, one with a Pod to
-    /// adopt, and a CronJob.
+    /// Creates four Jobs and a CronJob. One Job has one Pod, one is suspended and loses its Pods, one has a TTL, and
+    /// one has a Pod to adopt.
     fn create_objects(&mut self) {
         for namespace in ["d", "kube-system"] {
             let object = json!({"metadata": {"name": namespace}});

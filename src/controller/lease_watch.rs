@@ -1,5 +1,5 @@
-//! Watches the Lease. A standby notices at once that the Lease was released, and a replica that shares ranges notices
-//! other replicas and the ranges that they give up. client-go has no such watch.
+//! Watches the Lease. A standby notices at once that the Lease was released. A replica that shares ranges notices other
+//! replicas and the ranges that they give up. client-go has no such watch.
 //!
 //! The watch only reduces latency: the regular reads of the Lease continue. If it is refused, late or silent, nothing
 //! else is lost.

@@ -1,7 +1,7 @@
 //! Runs one Job's state machine: applies pending changes and write results, then turns its effects into writes.
 //!
-//! Between syncs an actor is only memory: it has no task and no timer. Its inbox is the dirty marks in its Pod table,
-//! which coalesce, and the outcomes of its writes, which are bounded by its writes in flight.
+//! Between syncs an actor is only memory: it has no task and no timer. Its inbox is the dirty marks in its Pod table
+//! and the outcomes of its writes. Marks coalesce, and there are at most as many outcomes as writes in flight.
 //!
 //! Must not: decide. If a machine panics, only that actor restarts from the store.
 
@@ -437,8 +437,8 @@ impl Actor {
         turn.searches = self.search.is_due;
     }
 
-    /// Handles the first version of the Job. If a response has said that the Job is gone, that response is newer and a
-    /// deletion event follows, or it came from data that was replaced since.
+    /// Handles the first version of the Job. A response may have said that the Job is gone. Then a deletion event
+    /// follows, or that response came from data that was replaced since.
     pub(super) fn seen(&mut self) {
         if std::mem::take(&mut self.search.is_answered) {
             self.gone = false;

@@ -276,8 +276,8 @@ fn verdict_of(known: &Overview) -> Option<&'static str> {
     Some(ENDS[usize::from(!verdict.success)].as_str())
 }
 
-/// Counts the failed indexes of a Job that has no machine. A list of more than this many bytes is not read, since all Jobs
-/// are described at once.
+/// Counts the failed indexes of a Job without a machine. A list longer than 8 KiB is not parsed, because all Jobs are
+/// described at once.
 fn failed_indexes(job: &Job) -> Option<u32> {
     const READ: usize = 8 << 10;
     let list = job.status.failed_indexes.as_deref()?;

@@ -2,8 +2,9 @@
 //!
 //! Its inputs are object events ([`Shard::hear`]), sync state ([`Shard::notice`]) and responses ([`Machine::handle`]).
 //! Its outputs are requests ([`Machine::poll_request`]). A shard owns the Jobs' actors and the cache of their Pods
-//! ([`store`]), adoption and release of Pods ([`rounds`]), CronJobs, TTLs, gangs, and all requests that are queued or
-//! in flight ([`outbox`]). The namespace decides which shard a Job and its Pods belong to, so shards share no objects.
+//! ([`store`]), adoption and release of Pods ([`rounds`]), CronJobs, TTLs and gangs. It also owns all requests that are
+//! queued or in flight ([`outbox`]). The namespace decides which shard a Job and its Pods belong to, so shards share no
+//! objects.
 //!
 //! Read first: this file, then [`intake`] (events), [`actor`] (one sync of a Job), [`writes`] (the writes of a sync).
 //!

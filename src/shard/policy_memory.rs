@@ -1,7 +1,7 @@
 //! Accounts for and limits the memory of Jobs' policies and selectors by namespace.
 //!
-//! They are kept as long as the Job. A success policy may have 20 rules of 64 KiB, a selector may be as large as an
-//! object, and a tenant may have thousands of suspended Jobs with them.
+//! They are kept as long as the Job. A success policy may have 20 rules of 64 KiB, and a selector may be as large as an
+//! object. A tenant may have thousands of suspended Jobs with them.
 //!
 //! Must not: know the content of a policy.
 

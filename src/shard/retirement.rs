@@ -123,7 +123,7 @@ mod tests {
         assert!(world.asked().is_none());
         assert_eq!(world.shard.poll_retired(), Some(7));
         assert_eq!(world.shard.poll_retired(), None);
-        // A minute later it still does nothing.
+        // Half a minute later it still does nothing.
         world.now = world.now + Duration::from_secs(30);
         assert!(world.asked().is_none());
     }

@@ -1,7 +1,7 @@
 //! Caches the Jobs and Pods of a shard: the actors of all Jobs, and the location of each Pod's record.
 //!
-//! An actor is found by namespace, name and UID together ([`JobId`]). If a Pod's owner reference has the UID of a Job
-//! in another namespace, or the wrong name, the Pod belongs to an actor of its own that has no Job.
+//! An actor is found by namespace, name and UID together ([`JobId`]). An owner reference may have the UID of a Job in
+//! another namespace, or the wrong name. Such a Pod belongs to an actor without a Job.
 //!
 //! Each record has a resourceVersion, and an older version never replaces a newer one. So the order of watch events and
 //! write responses does not matter.
@@ -310,7 +310,8 @@ impl Store {
         gone.filter_map(|uid| self.delete_pod(uid, None)).collect()
     }
 
-    /// Marks the Jobs of a scope as gone that a complete list of `version` does not contain.
+    /// Marks the Jobs of a scope as gone that a complete list of `version` does not contain. Jobs cached in a newer
+    /// version stay.
     pub(super) fn retain_jobs(
         &mut self,
         namespace: Option<&str>,

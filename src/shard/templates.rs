@@ -57,7 +57,7 @@ pub(super) struct Templates {
     namespaces: HashMap<CompactString, OfNamespace>,
     /// Namespaces by their bytes; the last has the most.
     by_size: BTreeSet<(usize, CompactString)>,
-    /// Incremented with each insertion.
+    /// Incremented for each new position.
     clock: u64,
     metrics: Arc<Metrics>,
 }

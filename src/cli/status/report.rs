@@ -159,9 +159,9 @@ pub(super) enum IndexState {
 pub(in crate::cli) struct WaitsReport {
     /// None if the whole Job is in backoff.
     pub(super) indexes: Option<Indexes>,
-    /// The time of the next try.
+    /// When the first of them is tried again.
     pub(super) next: String,
-    /// The time of the last try.
+    /// When the last of them is tried again.
     pub(super) last: String,
     #[serde(skip)]
     pub(super) words: String,

@@ -35,7 +35,7 @@ pub(super) const BUILT_IN: &str = "kube-controller-manager";
 /// The snapshot.
 #[derive(Debug, Default)]
 pub(super) struct Facts {
-    /// The server's time, if known; times in objects are compared with it.
+    /// The time of the snapshot, by the server's clock if known. Times in objects are compared with it.
     pub(super) now: Time,
     pub(super) server: ServerFacts,
     pub(super) rights: Sight<RightFacts>,

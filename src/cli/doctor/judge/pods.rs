@@ -1,8 +1,9 @@
 //! Finds Pods with a finalizer that no controller will remove.
 //!
 //! Source: docs/rules/jobs.md, 1.6. A Pod with the finalizer is freed if its Job has ended, is gone, or has another
-//! UID, or if it has no controller and no Job adopts it. It is not freed if its Job is unfinished or belongs to another
-//! controller. A finished Job that still lists Pods as uncounted changes nothing: its counters are never written again.
+//! UID. It is also freed if it has no controller and no Job adopts it. It is not freed if its Job is unfinished or
+//! belongs to another controller. A finished Job that still lists Pods as uncounted changes nothing: its counters are
+//! never written again.
 
 use std::{
     collections::{BTreeMap, HashMap},
