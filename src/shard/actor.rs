@@ -340,7 +340,7 @@ impl Actor {
         if is_new {
             self.pods.mark_all();
         }
-        // Handle all Pods before deciding. Otherwise an index whose Pod is still unhandled would get a second one.
+        // Handle all Pods before deciding. Otherwise an index with an unhandled Pod would get a second one.
         while let Some((slot, pod)) = self.pods.take_dirty() {
             machine.handle_pod(slot, pod);
         }
@@ -464,7 +464,7 @@ impl Actor {
         }
     }
 
-    /// Returns the Job. For Pods whose Job is gone, returns an empty one that is being deleted.
+    /// Returns the Job. If it is gone, returns an empty one that is being deleted.
     fn job_or_orphanage(&self) -> Job {
         self.job.clone().unwrap_or_else(|| Job {
             key: self.id.key.clone(),

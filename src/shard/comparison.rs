@@ -63,7 +63,7 @@ impl Shard {
         }
     }
 
-    /// Handles the read of a Job whose `version` is in doubt.
+    /// Handles the read of a Job. Its `version` is in doubt.
     pub(super) fn asked_for(&mut self, actor: ActorKey, version: u64, result: CallResult) {
         let Some(job) = self.store.get(actor).map(|actor| Arc::clone(&actor.id)) else {
             return;

@@ -124,7 +124,7 @@ impl Shard {
         events.tell(about, uid, &key, told, report, now);
     }
 
-    /// Skips a Job whose namespace has no memory left for its policies and its selector.
+    /// Skips a Job because its namespace has no memory left for its policies and its selector.
     fn refuse_policies(&mut self, job: &DecodedJob, now: Now) {
         let (key, bytes) = (&job.job.key, job.policy_bytes);
         tracing::error!(job = %key, bytes, "no room for the Job's policies; passed over");
@@ -142,7 +142,7 @@ impl Shard {
         events.tell(About::Job, job.job.uid, key, &mut unknown, report, now);
     }
 
-    /// Records one Warning on a Job whose template is too large to be kept.
+    /// Records one Warning on a Job with a template that is too large to be kept.
     fn warn_of_template(&mut self, actor: ActorKey, now: Now) {
         let most = self.store.templates.most_of_namespace();
         let is_in_charge = self.is_in_charge();

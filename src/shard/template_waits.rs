@@ -1,4 +1,4 @@
-//! Holds Pod creations whose Job's template is not in memory: one of them reads the Job, and the others wait for it.
+//! Holds Pod creations without their Job's template in memory: one of them reads the Job, and the others wait for it.
 //!
 //! The creation that reads keeps its permit, so templates in flight have the same bound as writes. Waiting creations
 //! hold no permit.
