@@ -1,6 +1,6 @@
-//! The kinds of calls that fail, and the ways in which they do.
+//! Defines the kinds of calls that fail, and the faults.
 //!
-//! Must not: hold state, or know how the controller takes an answer.
+//! Must not: hold state, or know how the controller handles a response.
 
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ const fn kind(
     }
 }
 
-/// The group of Leases.
+/// The API group of Leases.
 const COORDINATION: &str = "coordination.k8s.io";
 
 /// The kinds of calls, in the order of the page.
@@ -122,7 +122,7 @@ pub(super) const CALLS: &[CallKind] = &[
     ),
 ];
 
-/// Every write of every client, from 3 s on: the store is full.
+/// Every write of every client, from 3 s on: etcd is full.
 pub(super) const EVERY_WRITE: CallKind = CallKind {
     from: Duration::from_secs(3),
     ..kind(
@@ -159,7 +159,7 @@ impl CallKind {
     }
 }
 
-/// The answer to a call that fails, and after which time it comes.
+/// The response to a call that fails, and the delay after which it comes.
 pub(super) type FailedCall = (Duration, CallResult);
 
 /// A way in which calls fail.
@@ -167,12 +167,12 @@ pub(super) struct Fault {
     /// The row's name.
     pub(super) name: &'static str,
     answer: Box<dyn Fn(&CallKind) -> FailedCall + Send + Sync>,
-    /// True if the controller lacks the right.
+    /// True if the controller lacks the permission.
     pub(super) lacks_right: bool,
 }
 
 impl Fault {
-    /// Calls fail at once, with a status code, a body, and perhaps a delay in seconds that the server asks for.
+    /// Calls fail at once, with a status code, a body, and perhaps a delay in seconds that the server demands.
     fn refused(
         name: &'static str,
         code: u16,
@@ -197,23 +197,23 @@ impl Fault {
         }
     }
 
-    /// Calls have no answer, as a client has found out.
+    /// Calls have no response; the client itself detects the error.
     pub(super) fn found_out(name: &'static str, after: Duration, error: ApiError) -> Self {
         Self::new(name, move |_| (after, Err(error.clone())))
     }
 
-    /// The answer to a call of this kind.
+    /// Returns the response to a call of this kind.
     pub(super) fn answer(&self, kind: &CallKind) -> FailedCall {
         (self.answer)(kind)
     }
 }
 
-/// The body of a Status. Most servers' messages are quoted from one.
+/// Returns the body of a Status. Most messages are quoted from a real server.
 fn status(reason: &str, message: &str) -> String {
     serde_json::json!({"kind": "Status", "reason": reason, "message": message}).to_string()
 }
 
-/// The ways in which calls of one kind fail, in the order of the page; those that only a real connection shows are added.
+/// The faults of the calls of one kind, in the order of the page. Faults that need a real connection are added later.
 pub(super) fn faults() -> Vec<Fault> {
     let forbidden = |kind: &CallKind| {
         let (verb, group, resource) = kind.right;
@@ -269,7 +269,7 @@ pub(super) fn faults() -> Vec<Fault> {
     ]
 }
 
-/// The answer to writes while etcd has reached its quota.
+/// The response to writes while etcd has reached its quota.
 pub(super) fn store_full() -> Fault {
     let full = |_: &CallKind| status("", "etcdserver: mvcc: database space exceeded");
     Fault::refused("500, etcd is full", 500, full, None)

@@ -1,4 +1,4 @@
-//! Failures that only a real client finds out: a certificate that is not trusted, and no file descriptor for a connection.
+//! Produces errors that only a real client detects: an untrusted certificate, and no file descriptor for a connection.
 
 use std::{io, pin::pin, time::Duration};
 
@@ -12,10 +12,10 @@ use crate::{
 
 use super::{CALL_TIMEOUT, calls::Fault};
 
-/// A moment, beside the time limit of a call.
+/// A short time, compared with the time limit of a call.
 const SHORT: Duration = Duration::from_secs(1);
 
-/// Each failure as a row: the client's error, and after which time it comes.
+/// Each error as a row: the client's error, and the delay after which it comes.
 pub(super) fn faults() -> Vec<Fault> {
     let (after, error) = without_descriptors();
     vec![
@@ -28,7 +28,7 @@ pub(super) fn faults() -> Vec<Fault> {
     ]
 }
 
-/// Calls a server with a certificate of another authority than the client trusts.
+/// Calls a server with a certificate that the client does not trust.
 fn untrusted_certificate() -> ApiError {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

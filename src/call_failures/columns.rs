@@ -1,6 +1,7 @@
-//! The columns of metrics and commands: the difference between the end of the failures and a run without failures.
+//! Computes the columns of metrics and commands: the difference between the end of the failures and a run without
+//! failures.
 //!
-//! Must not: change the world that is looked at.
+//! Must not: change the world.
 
 use std::collections::BTreeMap;
 
@@ -28,17 +29,17 @@ const METRICS: [(&str, Tells); 8] = [
 /// The way in which a metric shows a failure.
 #[derive(Clone, Copy, Debug)]
 enum Tells {
-    /// It is higher than where no call fails.
+    /// It is higher than in the run without failures.
     Rise,
     /// The same, and its label `code` is not one of success.
     Code,
     /// The same, and it is more than a minute.
     Age,
-    /// It is 0, and not so where no call fails.
+    /// It is 0, but not in the run without failures.
     Zero,
 }
 
-/// Advice to start a controller.
+/// Phrases that advise to start a controller.
 const START: [&str; 5] = [
     "tart kube-controller-manager",
     "or lakh with --mode",
@@ -59,7 +60,7 @@ pub(super) struct Baseline {
 }
 
 impl Baseline {
-    /// Plays the row without a failure.
+    /// Runs the row without a failure.
     pub(super) fn play(none: &'static CallKind, fault: &Fault) -> Self {
         let mut world = World::new(none, fault);
         world.run_until(FAILING);
@@ -72,7 +73,7 @@ impl Baseline {
         }
     }
 
-    /// The findings of the commands without a failure, in a sentence.
+    /// Returns the findings of the commands without a failure, in a sentence.
     pub(super) fn text(&self) -> String {
         let causes = self.causes.iter();
         let causes: Vec<String> = causes
@@ -85,7 +86,7 @@ impl Baseline {
         )
     }
 
-    /// The columns of metrics, `lakh why` and `lakh doctor`, and the errors in them.
+    /// Returns the columns of metrics, `lakh why` and `lakh doctor`, and the errors in them.
     pub(super) fn columns(&self, world: &mut World<'_>) -> ([String; 3], Vec<String>) {
         let said = commands::run(world.server(), &world.job_names());
         let mut wrong = Vec::new();
@@ -121,7 +122,7 @@ impl Baseline {
         (columns, wrong)
     }
 
-    /// The metrics that show the failure.
+    /// Returns the metrics that show the failure.
     fn telling(&self, now: &Samples) -> String {
         let mut told = Vec::new();
         for (family, tells) in METRICS {
@@ -176,7 +177,7 @@ fn verdicts(found: &[(&'static str, Verdict)]) -> String {
     or_dash(words.collect::<Vec<_>>().join(", "))
 }
 
-/// The samples of a scrape: their labels' values but for the host's, in a row.
+/// Parses a scrape into samples: label values in a row, without the host's.
 fn samples(text: &str) -> Samples {
     let lines = text.lines().filter(|line| !line.starts_with('#'));
     let samples = lines.filter_map(|line| {

@@ -1,10 +1,10 @@
-//! Runs `lakh why` and `lakh doctor` against the server of a [`World`](super::world::World), over HTTP on streams within the
-//! process.
+//! Runs `lakh why` and `lakh doctor` against the server of a [`World`](super::world::World), over HTTP on streams
+//! within the process.
 //!
-//! The commands' own calls do not fail: they run elsewhere, with rights of their own. The server's clock shows
-//! the World's time.
+//! The commands' own calls do not fail: they run elsewhere, with permissions of their own. The server's clock shows the
+//! World's time.
 //!
-//! Must not: judge the answers of the commands.
+//! Must not: judge the output of the commands.
 
 use std::{convert::Infallible, sync::Arc, time::SystemTime};
 
@@ -25,19 +25,19 @@ use crate::{
 
 use super::{ACCOUNT, calls::CallKind};
 
-/// Bytes under way on a stream.
+/// Bytes in flight on a stream.
 const STREAM: usize = 64 * 1024;
 
-/// The server that commands ask.
+/// The server for the commands.
 #[derive(Clone)]
 pub(super) struct Server {
     pub(super) api: Arc<Mutex<ApiServer>>,
     pub(super) now: Time,
-    /// The kind of calls for which the controller lacks the right, if it lacks one.
+    /// The kind of calls for which the controller lacks the permission, if it lacks one.
     pub(super) missing_right: Option<&'static CallKind>,
 }
 
-/// The answers of the commands.
+/// The results of the commands.
 pub(super) struct CommandFindings {
     /// Each Job's cause and text by `lakh why`.
     pub(super) why: Vec<(String, (&'static str, String))>,
@@ -131,7 +131,7 @@ impl Server {
         Ok(http)
     }
 
-    /// Denies the right that the controller lacks: the embedded server has no roles.
+    /// Denies the permission that the controller lacks, because the embedded server has no roles.
     fn review(&self, answer: &mut Vec<u8>) {
         let Some(kind) = self.missing_right else {
             return;

@@ -1,8 +1,8 @@
-//! Plays each row of docs/when-calls-fail.md: a replica in virtual time before an API server that fails calls of one kind,
-//! in one way, for a minute and a half. The row's columns are the log, probes, metrics, Events, `lakh why` and `lakh doctor` at the
-//! end of that time; afterwards everything is done, once.
+//! Runs each row of docs/when-calls-fail.md: a replica in virtual time against an API server that fails calls of one
+//! kind, in one way, for a minute and a half. The row's columns are the log, probes, metrics, Events, `lakh why` and
+//! `lakh doctor` at the end of that time. After the failures all work must be done, once.
 //!
-//! `UPDATE_GOLDEN=1` writes the page's tables anew.
+//! `UPDATE_GOLDEN=1` rewrites the page's tables.
 
 mod calls;
 mod client_errors;
@@ -35,19 +35,19 @@ const MARK: &str = "<!-- what follows is written by the test -->\n";
 /// Calls fail until this time.
 const FAILING: Duration = Duration::from_secs(90);
 
-/// Within which time all is done after that.
+/// All work must be done within this time afterwards.
 const HEALING: Duration = Duration::from_secs(700);
 
-/// After which time the client gives up a call, and an election one about the Lease.
+/// The client's time limit of a call. The election gives up requests about the Lease sooner.
 const CALL_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The most calls of a kind that may be made while they fail: about two a second, of all objects together.
+/// The most calls of a kind while they fail: about two a second, of all objects together.
 const MOST_TRIES: usize = 200;
 
 /// The same where every write fails.
 const MOST_WRITES: usize = 400;
 
-/// The most lines that the log may have of it.
+/// The most log lines about the failure.
 const MOST_LINES: usize = 30;
 
 /// The controller's service account, as namespace and name.
@@ -60,7 +60,7 @@ struct Row {
     wrong: Vec<String>,
 }
 
-/// Plays a row.
+/// Runs a row.
 fn row(kind: &'static CallKind, fault: &Fault, baseline: &Baseline) -> Row {
     let mut world = World::new(kind, fault);
     let log = Arc::clone(&world.log);
@@ -106,7 +106,7 @@ fn row(kind: &'static CallKind, fault: &Fault, baseline: &Baseline) -> Row {
     })
 }
 
-/// Plays these rows, on as many threads as there are processors; in their order.
+/// Runs these rows, on as many threads as there are processors. Returns them in their order.
 fn play(rows: &[(&'static CallKind, &Fault)], baseline: &Baseline) -> Vec<Row> {
     let next = AtomicUsize::new(0);
     let played = Mutex::new(Vec::new());
@@ -128,7 +128,7 @@ fn play(rows: &[(&'static CallKind, &Fault)], baseline: &Baseline) -> Vec<Row> {
     played.into_iter().map(|(_, row)| row).collect()
 }
 
-/// The tables, and the errors in their rows.
+/// Returns the tables, and the errors in their rows.
 fn tables() -> (String, Vec<String>) {
     let mut faults = calls::faults();
     faults.extend(client_errors::faults());

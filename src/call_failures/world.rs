@@ -1,6 +1,6 @@
-//! A replica in virtual time before the embedded API server. Its calls of one kind fail for a while.
+//! Runs a replica in virtual time against the embedded API server. Its calls of one kind fail for a while.
 //!
-//! Must not: know how a row is written, or judge anything but whether all is done in the end.
+//! Must not: know how a row is written, or judge anything except whether all work is done in the end.
 
 mod seen;
 
@@ -31,13 +31,13 @@ use super::{
     calls::{CallKind, Fault},
 };
 
-/// How often the server sends bookmarks.
+/// The period of the server's bookmarks.
 const BOOKMARKS: Duration = Duration::from_secs(60);
 
-/// How often the nodes look at their Pods.
+/// The period in which the nodes check their Pods.
 const TICK: Duration = Duration::from_millis(500);
 
-/// How long a Pod runs.
+/// The run time of a Pod.
 const RUNS: Duration = Duration::from_secs(2);
 
 /// The period in which the API server renews its own Lease.
@@ -65,22 +65,23 @@ impl io::Write for LogWriter {
     }
 }
 
-/// An answer under way.
+/// A response in flight.
 struct PendingAnswer {
     at: Duration,
     input: Input,
-    /// The method and status code of a call that it ends, for metrics.
+    /// The method and status code of the call that it ends, for metrics.
     ends: Option<(http::Method, Option<u16>)>,
 }
 
-/// A stream that is open.
+/// An open watch.
 struct OpenStream {
     id: CallId,
     cursor: Box<WatchCursor>,
     bookmark: Duration,
 }
 
-/// A replica, its API server with Jobs and their Pods, and the calls between them. [`Self::run_until`] moves time on.
+/// A replica, its API server with Jobs and their Pods, and the calls between them. [`Self::run_until`] advances the
+/// time.
 pub(super) struct World<'a> {
     replica: Replica,
     metrics: Arc<Metrics>,
@@ -89,10 +90,10 @@ pub(super) struct World<'a> {
     now: Now,
     call: &'static CallKind,
     fault: &'a Fault,
-    /// When calls of the kind were made while they failed.
+    /// Times of the calls of the kind while they failed.
     pub(super) tries: Vec<Duration>,
     answers: Vec<PendingAnswer>,
-    /// Pods that had lost the tracking finalizer before they ended: they do not count.
+    /// Pods that lost the tracking finalizer before they ended: they do not count.
     let_go: BTreeSet<String>,
     /// When the API server renewed its own Lease.
     server_renewed: Duration,
@@ -219,8 +220,8 @@ impl<'a> World<'a> {
         }
     }
 
-    /// A Job of one Pod, one that loses its Pods when it is suspended, one with a TTL, one that finds a Pod to adopt, and a
-    /// CronJob.
+    /// Creates four Jobs and a CronJob. One Job has one Pod, one is suspended and loses its Pods, one has a TTL, and
+    /// one has a Pod to adopt.
     fn create_objects(&mut self) {
         for namespace in ["d", "kube-system"] {
             let object = json!({"metadata": {"name": namespace}});
@@ -259,7 +260,7 @@ impl<'a> World<'a> {
         self.renew_server_lease();
     }
 
-    /// Does what is to be done until then, or until all is done.
+    /// Advances the time to `end`, or until all work is done.
     pub(super) fn run_until(&mut self, end: Duration) {
         let mut next_tick = self.elapsed();
         let mut ticks = 0;
@@ -283,7 +284,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Sends what is asked for, and delivers what is due, until there is nothing more.
+    /// Sends requests and delivers due responses until there are none.
     fn exchange(&mut self) {
         for _ in 0..1_000 {
             let mut is_quiet = true;
@@ -401,7 +402,7 @@ impl<'a> World<'a> {
         rest_client.record(HOST, method, code, Duration::ZERO);
     }
 
-    /// Sends what streams have; whether there was something.
+    /// Delivers pending watch events. Returns false if there were none.
     fn pump(&mut self) -> bool {
         let (elapsed, mut inputs) = (self.elapsed(), Vec::new());
         for stream in &mut self.streams {
@@ -429,7 +430,7 @@ impl<'a> World<'a> {
         has_some
     }
 
-    /// Pods end after a while; the one of the Job that stops does not, until that has happened.
+    /// Ends Pods after their run time. Pods of the Job `stops` run at least until the calls no longer fail.
     fn run_pods(&mut self) {
         let (elapsed, now) = (self.elapsed(), self.now.wall);
         if self.is_failing() && self.call.is_every_write() {
@@ -471,7 +472,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// The API server renews its own Lease.
+    /// Renews the API server's own Lease.
     fn renew_server_lease(&mut self) {
         self.server_renewed = self.elapsed();
         let renewed = self.now.wall.to_rfc3339_micros();

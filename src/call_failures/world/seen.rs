@@ -1,6 +1,6 @@
-//! Looks at a [`World`]: the columns of its row, and whether all is done in the end.
+//! Reads the results from a [`World`]: the columns of its row, and whether all work is done in the end.
 //!
-//! Must not: move time on.
+//! Must not: advance the time.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -14,7 +14,7 @@ use crate::{
 use super::{JOBS, PODS, World, is_held};
 
 impl World<'_> {
-    /// The server, for commands that ask it now.
+    /// Returns the server for the commands.
     pub(in crate::call_failures) fn server(&self) -> Server {
         Server {
             api: Arc::clone(&self.api),
@@ -23,7 +23,7 @@ impl World<'_> {
         }
     }
 
-    /// The names of all Jobs.
+    /// Returns the names of all Jobs.
     pub(in crate::call_failures) fn job_names(&mut self) -> Vec<String> {
         let jobs = self.items(JOBS);
         let names = jobs
@@ -50,7 +50,7 @@ impl World<'_> {
                 .any(is_warning)
     }
 
-    /// All metrics, as a scrape shows them.
+    /// Returns all metrics, as in a scrape.
     pub(in crate::call_failures) fn metrics_text(&self) -> String {
         self.metrics.text(self.now.monotonic)
     }
@@ -59,7 +59,7 @@ impl World<'_> {
         String::from_utf8(self.log.lock().clone()).expect("text")
     }
 
-    /// How often each message was logged at warn or above, by message and, where it has one, `what`.
+    /// Counts the messages logged at warn or above, by message and, where it has one, `what`.
     pub(in crate::call_failures) fn logged(&self) -> String {
         let mut counts: BTreeMap<String, usize> = BTreeMap::new();
         for line in self.log_text().lines() {
@@ -77,7 +77,7 @@ impl World<'_> {
         joined(counts)
     }
 
-    /// Warnings on Jobs and CronJobs, by reason, and how often each came.
+    /// Counts the Warnings on Jobs and CronJobs, by reason.
     pub(in crate::call_failures) fn warnings(&mut self) -> String {
         let mut counts: BTreeMap<String, usize> = BTreeMap::new();
         for event in self.items("/api/v1/namespaces/d/events") {
@@ -90,7 +90,7 @@ impl World<'_> {
         joined(counts)
     }
 
-    /// What `/readyz` says at the end of the failures.
+    /// Returns the response of `/readyz` at the end of the failures.
     pub(in crate::call_failures) fn readiness(&self) -> String {
         let now = self.now.monotonic;
         let grace = Duration::from_secs(30);
@@ -114,7 +114,7 @@ impl World<'_> {
         }
     }
 
-    /// When calls were made, in seconds after the first.
+    /// Returns the times of calls, in seconds after the first.
     pub(in crate::call_failures) fn waits(&self) -> String {
         let Some(first) = self.tries.first() else {
             return "–".to_owned();
@@ -133,7 +133,7 @@ impl World<'_> {
         format!("{}: {}", self.tries.len(), shown.join(", "))
     }
 
-    /// What is not done yet, once and with nothing held back, after the calls have failed.
+    /// Returns an error if work is left after the failures, was done more than once, or a Pod is still held back.
     pub(in crate::call_failures) fn unfinished(&mut self) -> Option<String> {
         if self.elapsed() < FAILING + Duration::from_secs(40) {
             return Some("it goes on".to_owned());
@@ -164,8 +164,8 @@ impl World<'_> {
                     job["status"]
                 ));
             }
-            // The finalizer goes before the Pod. If the deletion fails then, the Pod runs on uncounted, as with the
-            // built-in controller.
+            // The finalizer is removed before the Pod is deleted. If the deletion fails then, the Pod runs on
+            // uncounted, as with the built-in controller.
             let may_run_on = name != "one" && self.call.right == ("delete", "", "pods");
             if let_go.len() > usize::from(may_run_on) {
                 return Some(format!(
@@ -174,7 +174,7 @@ impl World<'_> {
                 ));
             }
         }
-        // A collector, which there is none here, would take its Pods and then the Job away.
+        // A garbage collector, which this world lacks, would delete its Pods and then the Job.
         let stays = |job: &&Value| job["metadata"]["deletionTimestamp"].is_null();
         let mut staying = jobs.iter().filter(stays);
         if staying.any(|job| job["metadata"]["name"] == "ttl") {
@@ -189,7 +189,7 @@ impl World<'_> {
     }
 }
 
-/// Words with how often each came.
+/// Joins words with their counts.
 fn joined(counts: BTreeMap<String, usize>) -> String {
     if counts.is_empty() {
         return "–".to_owned();

@@ -1,6 +1,6 @@
-//! What objects of the API say that several commands look at.
+//! Interprets API objects for several commands.
 //!
-//! Must not: ask anybody, or say what to do.
+//! Must not: make a request, or recommend an action.
 
 mod events;
 mod managers;

@@ -1,9 +1,9 @@
-//! Leases of API servers, which show whether the store takes writes.
+//! Reads the Leases of API servers, which show whether the store accepts writes.
 //!
-//! Each API server renews a Lease of its own every ten seconds. One that answers reads and has stopped renewing it cannot
-//! write. A dry run would not show that: it ends before the store.
+//! Each API server renews a Lease of its own every ten seconds. One that answers reads and has stopped renewing its
+//! Lease cannot write. A dry run would not show that: it ends before the store.
 //!
-//! Must not: make a call, or read a clock.
+//! Must not: make a request, or read a clock.
 
 use std::time::Duration;
 
@@ -14,13 +14,13 @@ use crate::{
     model::Time,
 };
 
-/// The names of the Leases of API servers begin so. Source: `pkg/controlplane/apiserver/server.go` of Kubernetes.
+/// Name prefix of the Leases of API servers. Source: `pkg/controlplane/apiserver/server.go` of Kubernetes.
 const PREFIX: &str = "apiserver-";
 
-/// A server that is only slow renews its Lease within this.
+/// A slow server renews its Lease within this time.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The cause of Leases that are not renewed, and its effect.
+/// Why Leases are not renewed, and the effect.
 pub(in crate::cli) const STUCK_CAUSE: &str = "its store takes no writes: etcd has reached its quota (alarm NOSPACE), has no quorum, or its disk is full. \
      Meanwhile no controller can lead, count or make Pods";
 
@@ -55,14 +55,14 @@ impl ServerLease {
         })
     }
 
-    /// The Lease that was renewed last, and whether that is too long ago for a server that can write.
+    /// Returns the Lease with the latest renewal. True if that is too long ago for a server that can write.
     pub(in crate::cli) fn newest(leases: impl Iterator<Item = Self>) -> Option<(Self, bool)> {
         let newest = leases.min_by_key(|lease| lease.age)?;
         let is_stuck = newest.age > PATIENCE;
         Some((newest, is_stuck))
     }
 
-    /// Half a sentence about a server that cannot write.
+    /// Formats half a sentence about a server that cannot write.
     pub(in crate::cli) fn stuck(&self) -> String {
         format!(
             "the API server answers, and has not renewed its Lease {} for {}",

@@ -1,9 +1,9 @@
-//! `lakh why`: why a Job does not go on, and what to do, in at most three sentences.
+//! `lakh why`: explains why a Job makes no progress and how to fix that, in at most three sentences.
 //!
-//! The Job is looked at by [`one_job`](super::one_job), [`judge`] makes reasons of what was seen, and [`mod@print`]
-//! tells them. Nothing is written. `docs/status.md` lists all causes.
+//! [`one_job`](super::one_job) reads the Job, [`judge`] finds the reasons, and [`mod@print`] formats them. Nothing is
+//! written. `docs/status.md` lists all causes.
 //!
-//! Exit codes: 0, it was told; 2, the Job could not be seen.
+//! Exit codes: 0, success; 2, the Job could not be read.
 
 mod judge;
 mod print;
@@ -49,7 +49,7 @@ enum WhyOutput {
     Yaml,
 }
 
-/// Looks at the Job, and says why it does not go on.
+/// Reads the Job and prints the reasons.
 pub(super) async fn run(args: WhyArgs, mut requests: Requests) -> Result<u8, Problem> {
     tokio::select! {
         told = explain(args) => told,
@@ -73,7 +73,7 @@ async fn explain(args: WhyArgs) -> Result<u8, Problem> {
     Ok(OK)
 }
 
-/// Looks at a Job and judges it.
+/// Reads a Job and judges it.
 async fn examine(asker: &Asker, key: &JobKey) -> Result<(JobSight, Vec<Reason>), Problem> {
     let sight = look(asker, key, Depth::Reasons).await;
     let sight = sight.map_err(|error| no_job(asker, key, &error))?;
@@ -81,7 +81,7 @@ async fn examine(asker: &Asker, key: &JobKey) -> Result<(JobSight, Vec<Reason>),
     Ok((sight, reasons))
 }
 
-/// The cause and the text of `lakh why`, for tests; none for a Job that cannot be seen.
+/// Returns the cause and the text of `lakh why`, for tests; none if the Job cannot be read.
 #[cfg(all(test, feature = "embedded"))]
 pub(crate) async fn explain_by(client: Client, key: &JobKey) -> Option<(&'static str, String)> {
     let (sight, reasons) = examine(&Asker::new(client), key).await.ok()?;
@@ -89,7 +89,7 @@ pub(crate) async fn explain_by(client: Client, key: &JobKey) -> Option<(&'static
     Some((cause, print::text(&sight, &reasons, &sight.unseen())))
 }
 
-/// Why a Job that was looked at does not go on, in sentences; none if nothing holds it.
+/// Returns the reasons why a Job makes no progress, in sentences; none if nothing holds it.
 pub(super) fn trouble(sight: &JobSight) -> Option<String> {
     let reasons = judge::judge(sight);
     let is_held = reasons.iter().any(|reason| !reason.is_progress());

@@ -1,4 +1,4 @@
-//! Finds an API server that cannot write to its store, by the Leases of API servers.
+//! Detects an API server that cannot write to its store, from the Leases of API servers.
 
 use crate::cli::{
     doctor::{
@@ -31,7 +31,7 @@ pub(super) fn judge(_: &Patient, facts: &Facts) -> Diagnosis {
     diagnosis
 }
 
-/// Returns true if no API server has renewed its Lease of late.
+/// Returns true if no API server has renewed its Lease recently.
 pub(super) fn is_stuck(facts: &Facts) -> bool {
     newest(facts).is_some_and(|(_, is_stuck)| is_stuck)
 }

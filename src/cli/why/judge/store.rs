@@ -1,4 +1,4 @@
-//! Finds an API server that cannot write to its store: then no Job goes on, and no Event can say so.
+//! Detects an API server that cannot write to its store. Then no Job makes progress, and no Event can report it.
 
 use crate::cli::{
     objects::{STUCK_CAUSE, STUCK_REMEDY},
@@ -7,7 +7,7 @@ use crate::cli::{
 
 use super::{super::reason::Reason, refused::whole};
 
-/// The API server answers reads and takes no writes.
+/// Reports an API server that answers reads and accepts no writes.
 pub(super) fn judge(sight: &JobSight) -> Option<Reason> {
     let lease = sight.stuck_server.as_ref()?;
     Some(Reason::new(
