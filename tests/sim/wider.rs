@@ -63,7 +63,6 @@ impl Scenario {
 
     /// Gives some Jobs an additional feature.
     fn widen_jobs(&mut self, dice: &mut Dice) {
-        let is_restored = self.profiles.contains(&Profile::Backup);
         let mut lasts = 0;
         for (_, deed) in &mut self.deeds {
             let (Deed::CreateJob(BUSY, _, spec) | Deed::CreateJob(HOSTILE, _, spec)) = deed else {
@@ -71,14 +70,7 @@ impl Scenario {
             };
             let mut dice = dice.split();
             if dice.permille(500) {
-                let mut wider = spec.clone();
-                let more = widen(&mut wider, &mut dice);
-                // A restarted hollow kubelet never stops a Pod if the Pod's init containers had already finished.
-                if is_restored && !wider["template"]["spec"]["initContainers"].is_null() {
-                    continue;
-                }
-                *spec = wider;
-                lasts = more.max(lasts);
+                lasts = widen(spec, &mut dice).max(lasts);
             }
         }
         self.lasts = lasts;

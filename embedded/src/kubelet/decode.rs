@@ -10,7 +10,8 @@ use std::{
 
 use serde::Deserialize;
 
-use crate::model::COMPLETION_INDEX;
+use super::{life::Exit, stages::ExitReason};
+use crate::model::{COMPLETION_INDEX, Time};
 
 /// A Pod that cannot be decoded. Nothing has changed, and a retry does not help.
 #[derive(Debug, thiserror::Error)]
@@ -121,36 +122,51 @@ pub(super) struct RawContainer<'a> {
 #[serde(rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
 pub(super) struct RawPodStatus<'a> {
     pub(super) phase: Option<BorrowedText<'a>>,
-    pub(super) container_statuses: Option<Vec<RawContainerStatus>>,
-    pub(super) init_container_statuses: Option<Vec<RawContainerStatus>>,
+    pub(super) container_statuses: Option<Vec<RawContainerStatus<'a>>>,
+    pub(super) init_container_statuses: Option<Vec<RawContainerStatus<'a>>>,
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct RawContainerStatus {
+#[serde(rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
+pub(super) struct RawContainerStatus<'a> {
+    pub(super) name: Option<BorrowedText<'a>>,
     #[serde(default)]
     pub(super) restart_count: u32,
     #[serde(default)]
-    state: RawContainerState,
+    state: RawContainerState<'a>,
 }
 
-impl RawContainerStatus {
-    /// Returns true if the container has exited with code 0.
-    pub(super) fn has_succeeded(&self) -> bool {
-        matches!(self.state.terminated, Some(RawTerminated { exit_code: 0 }))
+impl RawContainerStatus<'_> {
+    /// Returns the exit that the API shows, if the container does not run.
+    pub(super) fn exit(&self) -> Option<Exit> {
+        let terminated = self.state.terminated.as_ref()?;
+        let time = |text: &Option<BorrowedText<'_>>| {
+            let text = text.as_deref().unwrap_or_default();
+            Time::parse_rfc3339(text).unwrap_or_default()
+        };
+        Some(Exit {
+            code: terminated.exit_code,
+            reason: terminated.reason.as_deref().and_then(ExitReason::of_text),
+            started_at: time(&terminated.started_at),
+            finished_at: time(&terminated.finished_at),
+        })
     }
 }
 
 #[derive(Debug, Default, Deserialize)]
-struct RawContainerState {
-    terminated: Option<RawTerminated>,
+#[serde(bound(deserialize = "'de: 'a"))]
+struct RawContainerState<'a> {
+    terminated: Option<RawTerminated<'a>>,
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct RawTerminated {
+#[serde(rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
+struct RawTerminated<'a> {
     #[serde(default)]
     exit_code: i32,
+    reason: Option<BorrowedText<'a>>,
+    started_at: Option<BorrowedText<'a>>,
+    finished_at: Option<BorrowedText<'a>>,
 }
 
 /// A text that borrows even inside an `Option` or a `Vec`, where serde copies a bare `Cow`.

@@ -41,7 +41,7 @@ impl Inits {
         let statuses = view.status.init_container_statuses.iter().flatten();
         for (run, status) in runs.iter_mut().zip(statuses) {
             run.restarts = status.restart_count;
-            run.is_done |= status.has_succeeded();
+            run.is_done |= status.exit().is_some_and(|exit| exit.code == 0);
         }
         Some(Box::new(Self {
             turn: 0,

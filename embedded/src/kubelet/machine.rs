@@ -16,7 +16,7 @@ use super::{
     decode::RawPod,
     events,
     inits::Inits,
-    life::{Cause, ContainerRun, Life, Pod, Run},
+    life::{Cause, ContainerRun, Exit, Life, Pod, Run},
     pods::{PodId, Pods},
     reservation::{FAILED_SCHEDULING, Reservation},
     resources::Demand,
@@ -278,6 +278,7 @@ impl Kubelet {
         let counts_tries = shape.restart == Restart::Never
             && shape.settings.as_ref().is_ok_and(Settings::counts_tries);
         let job = view.job_uid().filter(|_| counts_tries);
+        let others = exits_of_others(&shape, view);
         self.pods.insert(Pod {
             namespace: CompactString::new(&*view.metadata.namespace),
             name: CompactString::new(&*view.metadata.name),
@@ -297,7 +298,7 @@ impl Kubelet {
                 came_bound,
                 ..Run::default()
             },
-            others: Box::default(),
+            others,
             first: ContainerRun {
                 restarts: view.restarts(),
                 ..ContainerRun::default()
@@ -347,6 +348,19 @@ impl Kubelet {
 struct FirstSight {
     stages: Box<[u16]>,
     reservation: Option<Box<Reservation>>,
+}
+
+/// Returns the exits of the containers after the first, if the API shows all of them: such a container never starts
+/// again, and the API server refuses a status in which one that has succeeded runs.
+fn exits_of_others(shape: &Shape, view: &RawPod<'_>) -> Box<[Exit]> {
+    let exit = |name: &str| {
+        let mut statuses = view.status.container_statuses.iter().flatten();
+        let status = statuses.find(|status| status.name.as_deref() == Some(name));
+        status?.exit()
+    };
+    let others = shape.containers.iter().skip(1);
+    let exits: Option<Vec<Exit>> = others.map(|other| exit(&other.name)).collect();
+    exits.unwrap_or_default().into()
 }
 
 fn render(pod: &Pod, write: PendingWrite, world: &World) -> PodWrite {

@@ -234,6 +234,13 @@ pub(super) enum ExitReason {
 }
 
 impl ExitReason {
+    /// Parses `terminated.reason`; `Completed` and `Error` follow from the exit code.
+    pub(super) fn of_text(text: &str) -> Option<Self> {
+        [Self::OomKilled, Self::StartError, Self::ContainerCannotRun]
+            .into_iter()
+            .find(|reason| reason.text() == text)
+    }
+
     pub(super) const fn text(self) -> &'static str {
         match self {
             Self::OomKilled => "OOMKilled",

@@ -237,6 +237,17 @@ fn a_restart_count_never_goes_back() {
 }
 
 #[test]
+fn a_container_that_has_exited_before_the_kubelet_started_stays_so() {
+    check(
+        running_for("1s"),
+        "pod a containers=z,b restart=OnFailure node=hollow-0 phase=Running restarts=1 exited=b:0
+         until 2s",
+        "0s a Running [b 0:Completed] [z running x1]
+         1s a Succeeded [b 0:Completed] [z 0:Completed x1]",
+    );
+}
+
+#[test]
 fn the_first_container_leads_and_sidecars_end_with_the_pod() {
     check(
         running_for("1s"),

@@ -5,7 +5,7 @@
 //!
 //! A script has one command per line:
 //!
-//! - `pod NAME key=value ...`: creates a Pod. Keys: `restart`, `node`, `phase`, `restarts`, `init-statuses` (restarts;
+//! - `pod NAME key=value ...`: creates a Pod. Keys: `restart`, `node`, `phase`, `restarts`, `exited` (`name:code`), `init-statuses` (restarts;
 //!   `!` for success), `gate`, `deleting` (the grace period), `deadline`, `index`, `job`, `containers`, `inits`
 //!   (`name!` is a sidecar), `cpu` (request of its first container), `label:KEY`, or a simulation annotation.
 //! - `ungate NAME`, `delete NAME GRACE`, `gone NAME`: changes or removes it.
@@ -392,6 +392,13 @@ fn pod(name: &str, settings: &[&str]) -> Value {
             "restarts" => {
                 let count: u32 = value.parse().expect("a count");
                 pod["status"]["containerStatuses"] = json!([{"restartCount": count}]);
+            }
+            "exited" => {
+                let statuses = pod["status"]["containerStatuses"].as_array_mut();
+                let (name, code) = value.split_once(':').expect("a name and a code");
+                let code: i32 = code.parse().expect("an exit code");
+                let exited = json!({"name": name, "state": {"terminated": {"exitCode": code}}});
+                statuses.expect("after restarts").push(exited);
             }
             "init-statuses" => {
                 let statuses = value.split(',').map(|text| {
