@@ -1,5 +1,5 @@
-//! Says which commit is built, for `lakh --version` and the log: what `LAKH_COMMIT` says, or git. Debug builds do not
-//! ask, or each commit would build all of it anew.
+//! Sets the version with its commit for `lakh --version` and the log. The commit comes from `LAKH_COMMIT` or git. Debug
+//! builds do not ask git, since each commit would then rebuild everything.
 
 use std::{env, path::Path, process::Command};
 

@@ -22,10 +22,12 @@ test:
 demo:
     cargo run --release -- local -f examples/indexed.yaml
 
-# Rewrite what the golden cases expect, and docs/commands.md; read the difference before you commit it.
+# Rewrite everything that is generated: golden cases, docs/commands.md, docs/when-calls-fail.md, stages for kwok. Read the
+# difference before you commit it.
 golden:
     UPDATE_GOLDEN=1 cargo test --release --test rules golden::
-    UPDATE_GOLDEN=1 cargo test --release --lib -- cli::doctor:: cli::status:: cli::why:: cli::manual::
+    UPDATE_GOLDEN=1 cargo test --release --lib -- cli:: call_failures::
+    UPDATE_GOLDEN=1 cargo test --release --test cluster stages::
 
 # The documentation as a site, in target/book; needs mdbook.
 book:

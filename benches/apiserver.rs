@@ -1,8 +1,7 @@
-//! How fast and how large the embedded API server is, over loopback, client included: 100,000 Pods
-//! created, listed, finished and freed of their finalizers by a client with 64 requests under way,
-//! beside one watcher.
+//! Measures speed and memory of the embedded API server over loopback, client included. A client with 64 requests in
+//! flight creates 100,000 Pods, lists them, finishes them and removes their finalizers, beside one watcher.
 //!
-//! It reports; nothing is asserted but that every answer is a good one.
+//! It only reports; it asserts nothing but successful responses.
 #![expect(
     clippy::unwrap_used,
     reason = "a measurement that cannot go on has failed"
@@ -28,19 +27,19 @@ use mimalloc::MiMalloc;
 use serde_json::{Value, json};
 use tokio::{net::TcpStream, runtime::Runtime};
 
-/// That of the binaries.
+/// The allocator of the binaries.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
 const PODS: usize = 100_000;
 const UNDER_WAY: usize = 64;
-/// The event log is bounded, so what it holds is no Pod's share; this is enough for the watcher.
+/// The event log is bounded, so its content does not count as memory per Pod. This length suffices for the watcher.
 const FEW_EVENTS: usize = 20_000;
 const PATH: &str = "/api/v1/namespaces/default/pods";
 
 type Sender = hyper::client::conn::http1::SendRequest<Full<Bytes>>;
 
-/// What the server is asked for about one Pod.
+/// One request about one Pod.
 struct Call {
     method: &'static str,
     path: String,
@@ -81,7 +80,7 @@ async fn get(sender: &mut Sender, path: &str) -> Bytes {
     body.collect().await.unwrap().to_bytes()
 }
 
-/// Reads a watch of all Pods and counts its events, for ever.
+/// Reads a watch of all Pods and counts its events, without end.
 async fn watch(address: String, events: Arc<AtomicUsize>) {
     let mut sender = connect(&address).await;
     let call = Call {
@@ -98,8 +97,8 @@ async fn watch(address: String, events: Arc<AtomicUsize>) {
     }
 }
 
-/// Sends one call per Pod over all connections, waits until the watcher has seen what came of them,
-/// and says how fast that was.
+/// Sends one request per Pod over all connections, waits until the watcher has the resulting events, and prints the
+/// rate.
 async fn measure(
     what: &str,
     address: &str,
@@ -137,7 +136,7 @@ async fn measure(
     println!("{what}: {rate:.0}/s; the watcher had the last event {behind:.1?} later");
 }
 
-/// The Job whose Pods they are. Without an owner that is there, they would be collected.
+/// The owner of the Pods. The garbage collector would delete Pods without an existing owner.
 fn job() -> Call {
     let container = json!({"name": "main", "image": "busybox:1.36"});
     let job = json!({
@@ -210,7 +209,7 @@ fn free(name: &str) -> Call {
     }
 }
 
-/// What the process holds now, in bytes.
+/// The resident memory of the process, in bytes.
 fn resident() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
@@ -218,7 +217,7 @@ fn resident() -> usize {
     kib.unwrap_or_default() * 1024
 }
 
-/// What a Pod takes beyond its JSON: of what the process has grown by since it was empty.
+/// Prints the memory per Pod beyond its JSON: the growth of the process since it was empty.
 fn report_memory(when: &str, api: &SharedApi, empty: usize) {
     let (pods, _) = api.objects(Kind::Pod);
     let json: usize = pods.iter().map(|pod| pod.bytes().len()).sum();
@@ -245,7 +244,7 @@ async fn run(log_capacity: Option<usize>) {
     let uid = job["metadata"]["uid"].as_str().unwrap().to_owned();
     let creates = move |index| create(index, &uid);
     measure("creates", address, &events, creates).await;
-    // In a process that held other Pods before, nobody can tell whose memory it is.
+    // Only in the first run: memory of earlier Pods would distort the figure.
     let report_memory = |when: &str| {
         if log_capacity.is_some() {
             report_memory(when, &server.api(), empty);

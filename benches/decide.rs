@@ -1,5 +1,5 @@
-//! What a Pod's events cost the Job machine, by the size of the Job; many Pods that end at once, on
-//! their way through status and finalizers; index text both ways.
+//! Measures the Job machine and the text of index sets. Cases: the cost of a Pod's events by the size of the Job; many
+//! Pods that end at once; index text, parsed and formatted.
 //!
 //! The figure to watch: the cost per Pod must not grow with the Job.
 #![allow(missing_docs, reason = "criterion's macros make public functions")]
@@ -20,10 +20,10 @@ use lakh::{
 
 const SIZES: [u32; 4] = [100, 10_000, 100_000, 1_000_000];
 
-/// Events of so many Pods come between two decisions.
+/// The number of Pods with events between two decisions.
 const PER_TURN: u32 = 10;
 
-/// A Job all of whose Pods are Pending.
+/// A Job with only Pending Pods.
 struct Bench {
     machine: JobMachine,
     pods: PodTable,
@@ -54,7 +54,7 @@ impl Bench {
         bench
     }
 
-    /// One Pod's next event.
+    /// Applies a Pod's next event.
     fn event(&mut self, index: u32, phase: PodPhase) {
         self.pods.update(self.slots[index as usize], |pod| {
             pod.phase = phase;
@@ -63,7 +63,7 @@ impl Bench {
         });
     }
 
-    /// Turns of the shell until it is quiet; every write succeeds.
+    /// Runs turns of the machine until it has no more effects; every write succeeds.
     fn turn(&mut self) {
         let mut outcomes = Vec::new();
         loop {
@@ -94,7 +94,7 @@ impl Bench {
         }
     }
 
-    /// Each Pod of a range runs and then succeeds, a few per turn.
+    /// Lets each Pod of a range run and succeed, a few per turn.
     fn run(&mut self, from: u32, to: u32) {
         for phase in [PodPhase::Running, PodPhase::Succeeded] {
             for index in from..to {
@@ -109,7 +109,7 @@ impl Bench {
     }
 }
 
-/// A hundred Pods of a Job, in its middle: Pending, Running, Succeeded, finalizer off.
+/// A hundred Pods in the middle of a Job: Pending, Running, Succeeded, finalizer removed.
 fn pod_events(criterion: &mut Criterion) {
     for (name, mode) in [
         ("indexed", CompletionMode::Indexed),
@@ -126,7 +126,7 @@ fn pod_events(criterion: &mut Criterion) {
                 bencher.iter_custom(|rounds| {
                     let mut spent = Duration::ZERO;
                     for _ in 0..rounds {
-                        // A Job that is used up starts anew, off the clock.
+                        // A Job that is used up is recreated; this is not timed.
                         let end = at + 100;
                         if end > size {
                             bench = Bench::new(size, mode);
@@ -147,8 +147,8 @@ fn pod_events(criterion: &mut Criterion) {
     }
 }
 
-/// Five thousand Pods end between two turns: named by status writes of limited size, released in
-/// batches, counted.
+/// Five thousand Pods end between two turns. Status writes of limited size list them as uncounted, then finalizers are
+/// removed in batches, then the Pods are counted.
 fn finalizer_batches(criterion: &mut Criterion) {
     const ENDED: u32 = 5_000;
     let mut group = criterion.benchmark_group("Pods that end at once");
@@ -178,7 +178,7 @@ fn finalizer_batches(criterion: &mut Criterion) {
 fn index_text(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("index text");
     for size in SIZES {
-        // Every third index is missing: many short runs, the worst that happens.
+        // Every third index is missing: many short runs, the worst case.
         let set: IndexSet = (0..size).filter(|index| index % 3 != 0).collect();
         let text = set.to_string();
         group.bench_function(BenchmarkId::new("write", size), |bencher| {

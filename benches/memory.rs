@@ -1,9 +1,8 @@
-//! How many bytes a Pod takes: counted by the allocator, as the slope from 10,000 to 100,000 Pods.
+//! Measures bytes per Pod with a counting allocator, as the slope from 10,000 to 100,000 Pods.
 //!
-//! Counted are the Job's machine and its Pod table, in the middle of the Job and at its end. What
-//! the runtime keeps beside them, and what the allocator loses, shows in the resident memory that
-//! load tests report. The budget for all together is 300 bytes. A record of a Job's indexes, where it asks for one, is
-//! counted by itself.
+//! This covers the Job's machine and its Pod table, in the middle of the Job and at its end. The runtime's own memory
+//! and the allocator's overhead show in the resident memory that load tests report. The budget for all together is 300
+//! bytes. The record of a Job's indexes, which a Job may request, is counted separately.
 #![allow(clippy::print_stdout, reason = "a benchmark's result")]
 
 mod common;
@@ -21,10 +20,10 @@ use lakh::{
 #[global_allocator]
 static ALLOCATOR: dhat::Alloc = dhat::Alloc;
 
-/// The most that a Pod may take here, in bytes.
+/// The maximum bytes per Pod.
 const BUDGET: f64 = 300.0;
 
-/// Bytes held with all Pods running, and with all counted.
+/// Bytes allocated with all Pods running, and with all counted.
 fn held(size: u32, mode: CompletionMode) -> (usize, usize) {
     let before = dhat::HeapStats::get().curr_bytes;
     let since = || dhat::HeapStats::get().curr_bytes - before;
@@ -52,7 +51,7 @@ fn held(size: u32, mode: CompletionMode) -> (usize, usize) {
     (running, since() - own)
 }
 
-/// Turns until it is quiet; every write succeeds.
+/// Runs turns until there are no more effects; every write succeeds.
 fn turn(machine: &mut JobMachine, pods: &mut PodTable) {
     let mut now = Now::at(Time::from_secs(1_000_000));
     let mut outcomes = Vec::new();
@@ -84,10 +83,10 @@ fn turn(machine: &mut JobMachine, pods: &mut PodTable) {
     }
 }
 
-/// The most that an index may take in a record, in bytes: its row, and its part of a block.
+/// The maximum bytes per index in a record: its row, and its share of a block.
 const RECORD_BUDGET: f64 = 14.2;
 
-/// Bytes of a record of so many indexes, all of which have ended, on 1,000 nodes.
+/// Bytes of a record of `size` indexes, all ended, on 1,000 nodes.
 fn recorded(size: u32) -> usize {
     let before = dhat::HeapStats::get().curr_bytes;
     let mut record = IndexRecord::new(size, Time::from_secs(1_000_000));

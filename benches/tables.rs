@@ -1,5 +1,4 @@
-//! What it costs to keep facts and to take turns: the Pod table under events and lists, the work
-//! queue, the fair write queue.
+//! Measures the Pod table under events and lists, the work queue, and the fair write queue.
 #![allow(missing_docs, reason = "criterion's macros make public functions")]
 
 use std::{hint::black_box, time::Duration};
@@ -27,7 +26,7 @@ fn record(index: u32, version: u64) -> PodRecord {
     }
 }
 
-/// A table of so many Pods, none of them marked.
+/// A table of `size` Pods without marks.
 fn table(size: u32) -> (PodTable, Vec<Slot>) {
     let mut pods = PodTable::default();
     let slots = (0..size)
@@ -59,7 +58,7 @@ fn pod_table(criterion: &mut Criterion) {
                 black_box(pods.take_dirty().is_some())
             });
         });
-        // The same Pods again under newer versions: nothing may be marked.
+        // The same Pods under newer versions must set no mark.
         group.throughput(Throughput::Elements(size.into()));
         group.sample_size(20);
         group.bench_function(BenchmarkId::new("relist", size), |bencher| {

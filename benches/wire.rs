@@ -1,5 +1,4 @@
-//! What it costs to read a Pod: as an item of a list's page, and as an event of a watch, in JSON and in
-//! protobuf.
+//! Measures the decoding of a Pod, as an item of a list page and as a watch event, in JSON and in protobuf.
 #![allow(missing_docs, reason = "criterion's macros make public functions")]
 
 use std::hint::black_box;
@@ -11,7 +10,7 @@ use lakh::{
 };
 use serde_json::{Value, json};
 
-/// Items of a page, as many as the informer asks for.
+/// Items per page, as the informer requests them.
 const PAGE: u32 = 500;
 
 /// A finished Pod as kube-apiserver 1.36 sent it, in both encodings.
@@ -129,7 +128,7 @@ fn decode(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// An event of a watch in protobuf: its type, and the object in a message of its own.
+/// A watch event in protobuf: its type, and the object in a nested message.
 fn frame(kind: &str, object: &[u8]) -> Vec<u8> {
     let field = |number: u8, bytes: &[u8]| {
         let (low, high) = (bytes.len() & 0x7f, bytes.len() >> 7);

@@ -1,8 +1,11 @@
-//! What Pods failed of, by cause and by index: for `lakh status` and its like, and for the page at `/ui`.
+//! Groups a Job's failed Pods by cause and by index, for `lakh status` and similar commands, and for the page at `/ui`.
 //!
-//! Must not: ask anybody, or know what will become of an index.
+//! Must not: send requests, or predict whether an index is retried.
 
-use std::{collections::BTreeMap, fmt};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
 
 use compact_str::CompactString;
 
@@ -11,21 +14,21 @@ use crate::{
     wire::{PodCause, PodDetails},
 };
 
-/// As much of a message is kept.
+/// Longest message that is kept, in characters.
 const SHOWN: usize = 300;
 
-/// What a Pod failed of: what is alike in many.
+/// Cause of a Pod's failure: the part that many failed Pods have in common.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct FailureCause {
-    /// Of the first container that failed, if one did.
+    /// Exit code of the first container that failed, if one did.
     pub(crate) exit_code: Option<i32>,
-    /// In a word of the kubelet or of whoever ended the Pod; empty where the code says it all.
+    /// Reason given by the kubelet or by the component that ended the Pod; empty where the exit code says it all.
     pub(crate) reason: CompactString,
     /// The container that failed, if the Pod has several.
     pub(crate) container: CompactString,
 }
 
-/// What a Pod failed of, and what there is to be said of it.
+/// Returns the cause of a Pod's failure and its message.
 fn cause(pod: &PodDetails) -> (FailureCause, &str) {
     let PodCause {
         exit_code,
@@ -62,13 +65,15 @@ impl fmt::Display for FailureCause {
     }
 }
 
-/// Pods that failed of the same.
+/// Pods that failed with the same cause.
 #[derive(Clone, Debug)]
 pub(crate) struct FailureGroup<'a> {
     pub(crate) cause: &'a FailureCause,
     pub(crate) pods: u32,
-    /// The indexes of these Pods; none where Pods have none.
+    /// The indexes of these Pods; empty if the Pods have none.
     pub(crate) indexes: IndexSet,
+    /// The nodes that these Pods were on.
+    pub(crate) nodes: BTreeSet<&'a str>,
     pub(crate) last: &'a FailedPod,
 }
 
@@ -77,27 +82,27 @@ pub(crate) struct FailureGroup<'a> {
 pub(crate) struct FailedPod {
     pub(crate) name: CompactString,
     pub(crate) index: Option<u32>,
-    /// Where its cause is.
+    /// Position of its cause in `FailedPods::causes`.
     cause: u32,
     pub(crate) node: CompactString,
     pub(crate) at: Time,
-    /// How often its index has failed, with this Pod.
+    /// Number of failures of its index, including this Pod.
     pub(crate) tries: u32,
-    /// What it had to say.
+    /// Failure message, cut to its first 300 characters.
     pub(crate) message: Option<Box<str>>,
 }
 
-/// Pods that failed, of one Job.
+/// The failed Pods of one Job, with each distinct cause stored once.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FailedPods {
     pods: Vec<FailedPod>,
-    /// What they failed of; the Pods have the places.
+    /// Distinct causes; Pods refer to them by position.
     causes: Vec<FailureCause>,
     places: BTreeMap<FailureCause, u32>,
 }
 
 impl FailedPods {
-    /// Takes in one more.
+    /// Adds a failed Pod.
     pub(crate) fn take(&mut self, pod: &PodDetails) {
         let (cause, message) = cause(pod);
         let place = self.places.get(&cause).copied().unwrap_or_else(|| {
@@ -119,22 +124,22 @@ impl FailedPods {
         });
     }
 
-    /// Each of them.
+    /// Iterates over the Pods.
     pub(crate) fn iter(&self) -> std::slice::Iter<'_, FailedPod> {
         self.pods.iter()
     }
 
-    /// How many there are.
+    /// Returns the number of Pods.
     pub(crate) fn len(&self) -> usize {
         self.pods.len()
     }
 
-    /// What one of them failed of.
+    /// Returns the cause of a Pod's failure.
     pub(crate) fn cause_of(&self, pod: &FailedPod) -> &FailureCause {
         &self.causes[pod.cause as usize]
     }
 
-    /// By cause, the most frequent first.
+    /// Groups the Pods by cause, the most frequent cause first.
     pub(crate) fn by_cause(&self) -> Vec<FailureGroup<'_>> {
         let mut groups: BTreeMap<u32, FailureGroup<'_>> = BTreeMap::new();
         for pod in &self.pods {
@@ -142,11 +147,15 @@ impl FailedPods {
                 cause: self.cause_of(pod),
                 pods: 0,
                 indexes: IndexSet::default(),
+                nodes: BTreeSet::new(),
                 last: pod,
             });
             group.pods += 1;
             if let Some(index) = pod.index {
                 group.indexes.insert(index);
+            }
+            if !pod.node.is_empty() {
+                group.nodes.insert(&pod.node);
             }
             if pod.at > group.last.at {
                 group.last = pod;
@@ -157,14 +166,15 @@ impl FailedPods {
         groups
     }
 
-    /// The last failure of each index, with how often it has failed as far as that is known.
+    /// Returns each index's last failure and its number of failures, as far as that is known.
     pub(crate) fn by_index(&self) -> BTreeMap<u32, (&FailedPod, u32)> {
         let mut indexes: BTreeMap<u32, (&FailedPod, u32, u32)> = BTreeMap::new();
         for pod in &self.pods {
             let Some(index) = pod.index else { continue };
             let (last, seen, tries) = indexes.entry(index).or_insert((pod, 0, 0));
             *seen += 1;
-            // Where failures count by index, a Pod tells of those before it, which may be gone.
+            // With `backoffLimitPerIndex` a Pod carries the count of failures before it; the Pods of those may be
+            // deleted.
             *tries = pod.tries.max(*tries).max(*seen);
             if (pod.tries, pod.at) > (last.tries, last.at) {
                 *last = pod;

@@ -1,19 +1,21 @@
 //! lakh: a Kubernetes Job controller for Jobs of a hundred thousand Pods.
 //!
-//! What is decided is in `lakh-core`; here is what carries it out. From the inside out (ARCHITECTURE.md
-//! says who may use whom):
+//! `lakh-core` decides; this crate carries the decisions out. From the inside out (ARCHITECTURE.md lists the allowed
+//! dependencies):
 //!
 //! - `wire`: Kubernetes' JSON and protobuf: bytes to records, values to bodies and paths.
-//! - `cluster`: the way to an API server: kubeconfig and TLS by kube, HTTP by hyper.
-//! - `machine`: the shape of everything that talks to an API server.
-//! - `informer`, `shard`, `controller`: the whole controller as values; with `rate_limiter` and
-//!   `metrics`.
-//! - `failures`: what Pods failed of, for people.
-//! - `runtime`: the controller at work: loops, threads and sockets around those values.
+//! - `cluster`: connections to an API server: kubeconfig and TLS by kube, HTTP by hyper.
+//! - `machine`: the trait of all state machines that talk to an API server.
+//! - `informer`, `shard`, `controller`: the whole controller as values; with `rate_limiter` and `metrics`.
+//! - `failures`: failed Pods grouped by cause and by index, for display.
+//! - `runtime`: runs the controller: loops, threads and sockets around those values.
 //! - `cli`: the command line.
+//! - `call_failures`: tests alone, with calls to the API server that fail.
 //!
 //! With the feature `embedded`, which is on by default, the command line has `lakh local`.
 
+#[cfg(all(test, feature = "embedded"))]
+mod call_failures;
 pub mod cli;
 pub mod cluster;
 pub mod controller;

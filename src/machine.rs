@@ -1,8 +1,8 @@
-//! The shape of every machine that talks to an API server: answers and time in, requests and timeouts out.
+//! Defines the interface of every machine that talks to an API server: answers and time in, requests and timeouts out.
 //!
-//! A machine waits for nothing and sends nothing. Whoever runs it, a loop over real sockets or a simulation,
-//! gives it each answer ([`Machine::handle`]), sends what it asks for ([`Machine::poll_request`]) and comes back
-//! when it says so ([`Machine::poll_timeout`]).
+//! A machine neither waits nor sends. Its driver, a loop over real sockets or a simulation, passes it each answer
+//! ([`Machine::handle`]), sends its requests ([`Machine::poll_request`]) and calls again at its timeout
+//! ([`Machine::poll_timeout`]).
 //!
 //! Must not: read a clock, wait, lock, or know sockets or tasks.
 
@@ -15,44 +15,44 @@ use crate::{
     wire::{ApiError, Call, Encoding},
 };
 
-/// Which request an answer belongs to; a machine uses each number once.
+/// Identifies the request that an answer belongs to; a machine uses each number once.
 pub type CallId = u64;
 
-/// What came of a call: the body of its answer, or why there is none.
+/// Result of a call: the body of its answer, or the reason why there is none.
 pub type CallResult = Result<Bytes, ApiError>;
 
-/// The code of an answer, for metrics.
+/// Returns the HTTP status code of an answer, for metrics.
 pub(crate) fn code_of(result: &CallResult) -> u16 {
     result.as_ref().map_or_else(|error| error.code, |_| 200)
 }
 
-/// Something to be sent to the API server.
+/// A request to the API server.
 #[derive(Debug)]
 #[must_use = "whoever asked waits for the answer"]
 pub struct Request {
-    /// By which its answer is known.
+    /// Identifies the request; its answer carries the same number.
     pub id: CallId,
-    /// What to send.
+    /// The call to send.
     pub call: Call,
-    /// Whether the answer is a stream, which comes piece by piece until it ends.
+    /// The answer is a stream, which arrives piece by piece until it ends.
     pub is_watch: bool,
 }
 
-/// What a machine hears of its requests.
+/// An event of one request, passed to the machine that sent it.
 #[derive(Debug)]
 pub enum Input {
     /// A request was answered.
     Answer(CallId, CallResult),
     /// A stream has begun.
     Opened(CallId, Encoding),
-    /// A piece of a stream, cut anywhere.
+    /// A piece of a stream; its boundaries mean nothing.
     Piece(CallId, Bytes),
-    /// A stream has ended as agreed, or broke, or was refused.
+    /// A stream ended in order (no error), broke, or was refused.
     Ended(CallId, Option<ApiError>),
 }
 
 impl Input {
-    /// Which request it is about.
+    /// Returns the number of the request.
     pub fn id(&self) -> CallId {
         match self {
             Self::Answer(id, _) | Self::Opened(id, _) | Self::Piece(id, _) | Self::Ended(id, _) => {
@@ -61,7 +61,7 @@ impl Input {
         }
     }
 
-    /// The same, of a request with this number.
+    /// Returns the same input for a request with this number.
     #[must_use]
     pub fn with_id(self, id: CallId) -> Self {
         match self {
@@ -73,41 +73,42 @@ impl Input {
     }
 }
 
-/// See the module's text. Unless a machine says otherwise, no call of its own is under way when it stops.
+/// A state machine that talks to an API server without I/O of its own: a driver calls it, sends its requests and
+/// returns their answers. Unless a machine says otherwise, none of its calls is in flight when it stops.
 pub trait Machine {
-    /// Takes in what became of a request. News of requests that are no longer waited for change nothing.
+    /// Handles the result of a request. Results of requests that are no longer awaited change nothing.
     fn handle(&mut self, input: Input, now: Now);
 
-    /// Gives the next request; to be asked after each input and timeout, until there is none.
+    /// Returns the next request. Call it after each input and timeout until it returns none.
     fn poll_request(&mut self, now: Now) -> Option<Request>;
 
-    /// Gives when to ask for requests again though nothing was heard.
+    /// Returns the time at which to poll for requests again if no input arrives.
     fn poll_timeout(&self) -> Timeout;
 
-    /// Gives a stream that nobody waits for any more: it may be closed.
+    /// Returns a stream that is no longer needed and may be closed.
     fn poll_abandoned(&mut self) -> Option<CallId> {
         None
     }
 
-    /// Stops: what waits is forgotten, calls under way finish.
+    /// Stops: queued requests are dropped, calls in flight finish.
     fn close(&mut self, now: Now);
 
-    /// Whether no call is under way, but for Events and the informers'.
+    /// Returns true if no call is in flight, except those of Events and of informers.
     fn is_idle(&self) -> bool {
         true
     }
 
-    /// Whether Events wait or are under way.
+    /// Returns true if Events are queued or in flight.
     fn has_events(&self) -> bool {
         false
     }
 
-    /// How long answers that gather may wait for more of them.
+    /// Longest delay for which answers that may be batched wait for more of them.
     fn coalescing_delay(&self) -> Duration {
         Duration::ZERO
     }
 
-    /// Whether what a request brings gathers with others; else it is to be taken in as it comes.
+    /// Returns true if answers of this request may be batched; all others are handled as they arrive.
     fn gathers(&self, _id: CallId) -> bool {
         false
     }

@@ -1,10 +1,10 @@
-//! The binary: hands over to the command line.
+//! Starts the command line.
 
 use std::process::ExitCode;
 
 use mimalloc::MiMalloc;
 
-/// The system's allocator looks longer and longer for room between an embedded server's objects.
+/// The system's allocator takes ever longer to find free memory between an embedded server's objects.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 

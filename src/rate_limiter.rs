@@ -1,4 +1,4 @@
-//! The client-wide rate limiter: a token bucket of calls a second that all shards and informers share.
+//! Limits the calls of the whole process: a token bucket of calls per second that all shards and informers share.
 //!
 //! Must not: wait, or read a clock.
 
@@ -21,16 +21,16 @@ use governor::{
 
 use crate::model::Monotonic;
 
-/// How many calls may be made.
+/// Rate limit on calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
     /// Calls per second on average; 0 for no limit.
     pub qps: u32,
-    /// Calls at once after a quiet time.
+    /// Calls that may be made at once after an idle period.
     pub burst: u32,
 }
 
-/// A clock that shows what it was told last.
+/// A clock that returns the latest time passed to it.
 #[derive(Clone, Debug, Default)]
 struct ToldClock(Arc<AtomicU64>);
 
@@ -51,7 +51,7 @@ impl Clock for ToldClock {
 
 type Bucket = RateLimiter<NotKeyed, InMemoryState, ToldClock, NoOpMiddleware<Nanos>>;
 
-/// See the module's text.
+/// The client-wide token bucket. Each caller takes calls from it by an `Allowance` of its own.
 #[derive(Debug)]
 pub struct Limiter {
     bucket: Option<Bucket>,
@@ -59,7 +59,7 @@ pub struct Limiter {
 }
 
 impl Limiter {
-    /// A full bucket.
+    /// Starts with a full bucket.
     pub fn new(rate: Rate) -> Self {
         let clock = ToldClock::default();
         let bucket = NonZeroU32::new(rate.qps).map(|qps| {
@@ -70,7 +70,7 @@ impl Limiter {
         Self { bucket, clock }
     }
 
-    /// Takes one call off the bucket, or gives when there is one.
+    /// Takes one call from the bucket, or returns the time at which one is available.
     fn take(&self, now: Monotonic) -> Option<Monotonic> {
         let bucket = self.bucket.as_ref()?;
         self.clock.tell(now);
@@ -81,7 +81,7 @@ impl Limiter {
     }
 }
 
-/// What one caller has of it: a call that was taken off and not made yet is made next.
+/// One caller's share of the limiter. A call that was taken from the bucket and not made yet is made next.
 #[derive(Debug)]
 pub(crate) struct Allowance {
     limiter: Arc<Limiter>,
@@ -96,7 +96,7 @@ impl Allowance {
         }
     }
 
-    /// When a call may be made, if not now.
+    /// Returns the time at which a call may be made, or nothing if it may be made now.
     pub(crate) fn due_at(&mut self, now: Monotonic) -> Option<Monotonic> {
         if self.has_one {
             return None;
@@ -106,7 +106,7 @@ impl Allowance {
         due
     }
 
-    /// A call is made.
+    /// Records that a call is made.
     pub(crate) fn spend(&mut self) {
         self.has_one = false;
     }

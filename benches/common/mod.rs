@@ -1,4 +1,4 @@
-//! What benches share: the Job that they measure.
+//! Provides the Job that the benches measure.
 
 use lakh::model::{CompletionMode, Job, JobKey, JobSpec, JobStatus, Uid};
 

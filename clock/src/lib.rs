@@ -1,15 +1,15 @@
-//! What time it is: the only file that reads a clock.
+//! Provides the clocks; no other file reads one.
 //!
-//! [`Clock`] is the time of day and the monotonic clock. The shells read both, hand them to the machines, and wait by
-//! them. Usually they are the system's. A cluster and a controller in one process can share a clock that starts
-//! anywhere and can be advanced: waits on it end as if the time had passed. [`instant`], which nobody can move,
-//! measures how long calls, watches and pauses take.
+//! [`Clock`] combines the wall clock and the monotonic clock. The shells read both, pass the time to the state
+//! machines, and wait on them. By default they are the system's. A cluster and a controller in one process can share a
+//! clock that starts anywhere and can be advanced. Waits on it then end as if the time had passed. [`instant`], which
+//! cannot be moved, measures the duration of calls, watches and pauses.
 //!
-//! A wait on the monotonic clock takes its full length, whatever happens to the time of day. A wait for a time of day
-//! ends when that has come. If the clock was set forward, or the machine slept, it may end a minute late (`LOOK`); if
+//! A wait on the monotonic clock takes its full length, even if the wall clock is set. A wait on the wall clock ends
+//! when that time has come. If the clock was set forward, or the machine slept, it may end a minute late (`LOOK`). If
 //! the clock was set back, it takes longer.
 //!
-//! Must not: go back, or know who waits and for what.
+//! Must not: run backwards, or know the purpose of a wait.
 
 use std::{
     future,
@@ -24,21 +24,20 @@ use tokio::{sync::Notify, time::sleep};
 
 use lakh_core::model::{Monotonic, Now, Time, Timeout};
 
-/// How often who waits for a time of day looks whether the clock was set on: a minute late is not late where
-/// it was set.
+/// The interval at which a wait on the wall clock checks whether that clock was set forward. A minute late is
+/// acceptable where the clock was set.
 const LOOK: Duration = Duration::from_secs(60);
 
-/// Both clocks; clones show the same. The default ones are the system's.
+/// Both clocks; clones share one state. The default ones are the system's.
 #[derive(Clone, Debug, Default)]
 pub struct Clock(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
     began: Instant,
-    /// How far ahead of the system's time of day this one is, in milliseconds, but for moves; behind, below
-    /// zero.
+    /// The offset of the wall clock from the system's, in milliseconds, not counting moves. Negative if it is behind.
     ahead: AtomicI64,
-    /// How far both clocks were moved on, in milliseconds.
+    /// The time by which both clocks were advanced, in milliseconds.
     moved_by: AtomicI64,
     moved: Notify,
 }
@@ -55,7 +54,7 @@ impl Default for Shared {
 }
 
 impl Clock {
-    /// A clock that shows this time of day now, and goes on.
+    /// Creates a clock that runs from this wall-clock time on.
     pub fn starting_at(now: Time) -> Self {
         let clock = Self::default();
         let ahead = now.as_millis().saturating_sub(system());
@@ -63,7 +62,7 @@ impl Clock {
         clock
     }
 
-    /// Now.
+    /// Reads both clocks.
     pub fn now(&self) -> Now {
         let moved_by = self.0.moved_by.load(Ordering::Acquire);
         let passed = u64::try_from(self.0.began.elapsed().as_millis()).unwrap_or(u64::MAX);
@@ -73,26 +72,26 @@ impl Clock {
         }
     }
 
-    /// The time of day that this clock would show if it had not been moved.
+    /// The wall-clock time without the moves.
     fn unmoved(&self) -> i64 {
         system().saturating_add(self.0.ahead.load(Ordering::Acquire))
     }
 
-    /// Moves both clocks on to a time of day, and wakes whoever waits by them. A time that is over is no move.
+    /// Advances both clocks to a wall-clock time and wakes all waits. A time in the past changes nothing.
     pub fn move_on_to(&self, at: Time) {
         let by = at.as_millis().saturating_sub(self.unmoved());
         self.0.moved_by.fetch_max(by, Ordering::AcqRel);
         self.0.moved.notify_waiters();
     }
 
-    /// Waits until it is so late; for ever, if there is no such time.
+    /// Waits until a time; for ever, if it is never.
     pub async fn sleep_until(&self, due: impl Into<Timeout>) {
         let due = due.into();
         if due == Timeout::default() {
             return future::pending().await;
         }
         loop {
-            // Before the clock is read, so that no move falls in between.
+            // Registered before the clock is read, so that no move is missed.
             let moved = self.0.moved.notified();
             let nap = nap(due, self.now());
             if nap.is_zero() {
@@ -105,7 +104,7 @@ impl Clock {
         }
     }
 
-    /// Sets the time of day back, as people and time servers do.
+    /// Sets the wall clock back, as people and time servers do.
     #[cfg(test)]
     pub(crate) fn set_back(&self, by: Duration) {
         let by = i64::try_from(by.as_millis()).expect("not that far");
@@ -113,18 +112,18 @@ impl Clock {
     }
 }
 
-/// How long to sleep until the next look at the clocks; not at all if it is time.
+/// The time to sleep until the clocks are read again; zero if the wait is over.
 fn nap(due: Timeout, now: Now) -> Duration {
     let left = due.left(now).unwrap_or_default();
     due.wall.map_or(left, |_| left.min(LOOK))
 }
 
-/// Now, to measure how long something takes.
+/// The current instant, to measure durations.
 pub fn instant() -> Instant {
     Instant::now()
 }
 
-/// Milliseconds since the Unix epoch, by the system's clock.
+/// Milliseconds since the Unix epoch, from the system's clock.
 fn system() -> i64 {
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH);
     let millis = since_epoch.unwrap_or_default().as_millis();
@@ -140,7 +139,7 @@ mod tests {
     const NOON: Time = Time::from_secs(2_000_000_000);
     const DAY: Duration = Duration::from_secs(24 * 3600);
 
-    /// No test waits so long if all is well.
+    /// Longer than any wait of a passing test.
     const PATIENCE: Duration = Duration::from_secs(60);
 
     #[test]
@@ -200,7 +199,7 @@ mod tests {
         let both = async { tokio::join!(waits, set_back) };
         timeout(PATIENCE, both).await.expect("it wakes");
         assert!(clock.now().wall < start.wall);
-        // By whichever clock comes first.
+        // The wait ends with the clock that comes first.
         let now = clock.now();
         let either = Timeout::from(now.monotonic).or((now.wall + DAY).into());
         timeout(PATIENCE, clock.sleep_until(either))
@@ -235,7 +234,7 @@ mod tests {
                 .expect("time passes");
         }
         assert!(clock.now().wall >= soon.wall && clock.now().monotonic >= soon.monotonic);
-        // What is over is over.
+        // A time in the past ends at once.
         clock.sleep_until(NOON).await;
         let never = clock.sleep_until(Timeout::default());
         let never = timeout(Duration::from_millis(20), never).await;

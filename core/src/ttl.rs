@@ -1,37 +1,38 @@
-//! TTL after finished: when a Job that has ended is to be deleted, step by step.
+//! Decides when a finished Job is deleted (TTL after finished), step by step.
 //!
-//! A Job that is to go is looked at twice: as it is known here, and, once its time has come, as the
-//! server has it now. [`Step::after_look`] and its like take what was learned and say what to do next.
-//! Between two steps nothing is kept but the Job's place in the queue.
+//! A Job is checked twice: in the cache, and, once its TTL has expired, as the server returns it. [`Step::after_look`]
+//! and [`Step::after_answer`] take the result and return the next step. Between two steps the only state is the Job's
+//! entry in the queue.
 //!
 //! Source: docs/rules/ttl-and-garbage.md, 1.2.
 //!
-//! Must not: read a clock, or know how anything is done.
+//! Must not: read a clock, or know how a step is carried out.
 
 use std::time::Duration;
 
 use crate::model::{Condition, ConditionKind, Job, Time};
 
-/// What to do next about a Job.
+/// The next step for a Job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "a step that is dropped leaves a Job behind for ever"]
 pub enum Step {
-    /// Nothing, until there is news of it.
+    /// Do nothing until the next event of the Job.
     Leave,
-    /// Look at it again at this time.
+    /// Check it again at this time.
     LookAt(Time),
-    /// Ask the server for the Job as it is now.
+    /// Get the Job from the server.
     GetFresh,
-    /// Delete this very object, its Pods first. Its time came at `expired`.
+    /// Delete exactly this object, with its Pods first.
     Delete {
-        /// When its time came.
+        /// When its TTL expired.
         expired: Time,
     },
-    /// Try again later, each time later than before.
+    /// Retry with backoff.
     Retry,
 }
 
-/// The TTL of a Job and the end that it counts from; none if it has no TTL, has not finished, or is being deleted.
+/// The TTL of a Job and the condition that it counts from. None if the Job has no TTL, has not finished, or is being
+/// deleted.
 fn ttl_and_end(job: &Job) -> Option<(Duration, &Condition)> {
     let finished = job.status.conditions.iter().find(|condition| {
         let ends = condition.is(ConditionKind::Complete) || condition.is(ConditionKind::Failed);
@@ -41,21 +42,21 @@ fn ttl_and_end(job: &Job) -> Option<(Duration, &Condition)> {
     ttl.zip(finished)
 }
 
-/// Whether there is anything to do about a Job, now or later.
+/// Returns true if the Job needs a cleanup, now or later.
 #[doc(alias = "needsCleanup")]
 pub fn concerns(job: &Job) -> bool {
     ttl_and_end(job).is_some()
 }
 
 impl Step {
-    /// After a look at the Job as it is known here; none if it is gone.
+    /// The step after a look at the cached Job; `known` is none if it is gone.
     #[doc(alias = "processTTL")]
     pub fn after_look(known: Option<&Job>, now: Time) -> Self {
         Self::after(known, now, |_| Self::GetFresh)
     }
 
-    /// After the server's answer: the Job, or that there is none. It may be another object under the
-    /// same name; that one is judged by itself.
+    /// The step after the server's response to a get; `fresh` is none if the Job is gone. It may be another object
+    /// under the same name, which is judged by its own status.
     pub fn after_answer(fresh: Option<&Job>, now: Time) -> Self {
         Self::after(fresh, now, |expired| Self::Delete { expired })
     }
@@ -65,7 +66,7 @@ impl Step {
             return Self::Leave;
         };
         match end.last_transition.map(|at| at + ttl) {
-            // It has finished, but its condition has no time.
+            // The Job has finished, but its condition has no time.
             None => Self::Retry,
             Some(at) if at > now => Self::LookAt(at),
             Some(at) => expired(at),

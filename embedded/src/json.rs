@@ -1,11 +1,11 @@
-//! Bytes as JSON.
+//! Decodes JSON bytes.
 //!
-//! Must not: know what is read.
+//! Must not: know the decoded types.
 
 use serde::Deserialize;
 
-/// Reads JSON. That it is text is found out for all of it at once: string by string takes longer. What is no text is told of
-/// by its line and column.
+/// Decodes JSON. UTF-8 is validated once for the whole input, which is faster than per string. Input that is not UTF-8
+/// gives an error with line and column.
 pub(crate) fn read_json<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> serde_json::Result<T> {
     match std::str::from_utf8(bytes) {
         Ok(text) => serde_json::from_str(text),

@@ -1,19 +1,19 @@
-//! The embedded cluster: an API server, hollow nodes, a collector of Pods, and files of manifests.
+//! Runs a Kubernetes cluster inside one process: API server, hollow nodes, Pod garbage collector and manifest files.
 //!
-//! For the first run, the tests, the simulation and the load tests; a controller for production is built
-//! without it. From the inside out:
+//! It serves first runs, tests, the simulation and load tests; production builds of the controller leave it out. From
+//! the inside out:
 //!
-//! - `rng`: random numbers that follow from a seed.
-//! - `request`: requests to the API server as values.
-//! - `json`: bytes as JSON.
+//! - `rng`: seeded random numbers.
+//! - `request`: API requests as values.
+//! - `json`: JSON decoding.
 //! - `apiserver`: the API server as a machine: requests and time in, replies out.
 //! - `kubelet`: the hollow kubelet as a machine: Pods and time in, API writes out.
-//! - `podgc`: the collector of Pods as a machine: Pods, nodes and time in, calls out.
-//! - `manifest`: YAML and JSON files in, objects with their place in the file out.
-//! - `serve`: HTTP in front of the API server, on loopback.
-//! - `cluster`: all of it in one piece, with a kubeconfig.
+//! - `podgc`: the Pod garbage collector as a machine: Pods, nodes and time in, calls out.
+//! - `manifest`: YAML and JSON files in, objects with their position in the file out.
+//! - `serve`: HTTP for the API server, on loopback.
+//! - `cluster`: starts all of the above and writes a kubeconfig.
 //!
-//! Without the feature `serve` only the first seven are there: they need neither tasks nor sockets.
+//! Without the feature `serve`, only the first seven exist: they need neither tasks nor sockets.
 //!
 //! Must not: know the controller.
 

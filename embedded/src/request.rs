@@ -1,8 +1,8 @@
-//! A request to the API server as a value.
+//! Represents a request to the API server as a value.
 //!
-//! Responsible for: what the parts of the cluster that ask something have in common. Must not: know who asks, or send it.
+//! Responsible for: the request type that the kubelet and the collector share. Must not: send it, or know its sender.
 
-/// A request over HTTP, without a server's address.
+/// An HTTP request without a server address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiRequest {
     /// The HTTP method.

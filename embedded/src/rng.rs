@@ -1,40 +1,40 @@
-//! A small seeded generator, so that names, UIDs and simulated failures repeat from run to run.
+//! Generates seeded random numbers, so that names, UIDs and simulated failures repeat from run to run.
 //!
-//! Responsible for: numbers that follow from a seed. Must not: be used for anything secret, or read the
-//! operating system's random source.
+//! Responsible for: numbers that depend only on a seed. Must not: be used for secrets, or read the operating system's
+//! random source.
 
-/// SplitMix64: one word of state, every seed is good.
+/// SplitMix64 generator: one word of state, and every seed is good.
 #[derive(Clone, Debug)]
 pub(crate) struct Rng(u64);
 
 impl Rng {
-    /// A generator that starts at `seed`.
+    /// Creates a generator that starts at `seed`.
     pub(crate) const fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// The next 64 bits.
+    /// Returns the next 64 bits.
     pub(crate) const fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         mix(self.0)
     }
 
-    /// True in about `share` of the calls.
+    /// Returns true in about `share` of the calls.
     pub(crate) fn chance(&mut self, share: f64) -> bool {
-        // 53 bits are what a float holds exactly.
+        // A float holds 53 bits exactly.
         let unit = (self.next() >> 11) as f64 / (1_u64 << 53) as f64;
         unit < share
     }
 }
 
-/// Spreads the bits of a word; equal words give equal results.
+/// Mixes the bits of a word; equal words give equal results.
 pub(crate) const fn mix(word: u64) -> u64 {
     let word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     word ^ (word >> 31)
 }
 
-/// A word that follows from a text; used for container IDs, which only have to look unique.
+/// Hashes a text to a word. Used for container IDs, which only have to look unique.
 pub(crate) fn hash_text(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         mix(hash ^ u64::from(byte))

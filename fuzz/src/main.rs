@@ -1,6 +1,6 @@
-//! Feeds inputs of AFL to one of the targets.
+//! Runs one of the targets on inputs from AFL.
 //!
-//! Responsible for: being the program that AFL starts. Must not: know what a target does.
+//! Responsible for: the program that AFL starts. Must not: know the work of a target.
 
 mod targets;
 

@@ -1,4 +1,4 @@
-//! The programs of a run as child processes: `lakh controller`, another controller, the bare writer, hollow nodes.
+//! Runs the programs of a run as child processes: `lakh controller`, another controller, the bare writer, hollow nodes.
 //!
 //! Must not: let a child survive its handle; a dropped child is killed.
 
@@ -21,33 +21,33 @@ use crate::{
     scenario::{HOLLOW_NODE, Load},
 };
 
-/// How often to ask whether something has come about.
+/// Polling interval while waiting for a condition.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// How long another controller has to fill its caches: it has no common way to say that it is ready.
+/// Time for another controller to fill its caches: controllers share no readiness check.
 const WARM_UP: Duration = Duration::from_secs(8);
 
-/// What stands for the path of the cluster's kubeconfig in another controller's flags.
+/// Placeholder for the path of the cluster's kubeconfig in another controller's flags.
 const KUBECONFIG: &str = "{kubeconfig}";
 
-/// A process that was started here.
+/// A child process; it is killed on drop.
 #[derive(Debug)]
 pub(crate) struct Running {
     child: Child,
-    /// Where it serves its metrics, if it does.
+    /// Address of its metrics, if it serves them.
     pub(crate) metrics: Option<SocketAddr>,
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // It may have exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
 impl Running {
-    /// Starts lakh; it is at work once its caches are filled.
+    /// Starts lakh and waits until its caches are filled.
     pub(crate) async fn lakh(load: &Load, kubeconfig: &Path) -> Result<Self, Box<dyn Error>> {
         let binary = match &load.lakh {
             Some(path) => path.clone(),
@@ -57,7 +57,7 @@ impl Running {
         let mut command = Command::new(&binary);
         command
             .arg("controller")
-            // It is alone, and may have no right to Leases.
+            // lakh has no other replica here, and may have no access to Leases.
             .arg("--leader-elect=false")
             .args(load.mode_flags())
             .arg("--kubeconfig")
@@ -77,7 +77,7 @@ impl Running {
         Ok(running)
     }
 
-    /// Starts another controller, and gives it time to fill its caches.
+    /// Starts another controller, and waits for its caches to fill.
     pub(crate) async fn other(
         load: &Load,
         program: &Path,
@@ -96,7 +96,7 @@ impl Running {
         Ok(running)
     }
 
-    /// Starts this program as a hollow node; it is there once the cluster knows it.
+    /// Starts this program as a hollow node, and waits until the Node object exists.
     pub(crate) async fn kubelet(
         kubeconfig: &Path,
         client: &Client,
@@ -137,7 +137,7 @@ impl Running {
         })
     }
 
-    /// An error if it has ended.
+    /// Fails if the process has exited.
     fn check(&mut self, name: &dyn Display) -> Result<(), Box<dyn Error>> {
         match self.child.try_wait()? {
             Some(status) => Err(format!("{name} ended early: {status}").into()),
@@ -145,7 +145,7 @@ impl Running {
         }
     }
 
-    /// The process, to be measured.
+    /// Returns the process, for measurements.
     pub(crate) fn process(&self, name: &str) -> Process {
         Process {
             name: name.to_owned(),
@@ -153,8 +153,8 @@ impl Running {
         }
     }
 
-    /// Waits until the bare writer says that it has written all; it then waits to be ended, so
-    /// that it can still be measured.
+    /// Waits until the bare writer reports that it has written everything. It then stays alive, so that it can still be
+    /// measured.
     pub(crate) async fn written(&mut self) -> Result<(), Box<dyn Error>> {
         let said = self.child.stdout.take().ok_or("it was asked before")?;
         let mut line = String::new();
@@ -170,7 +170,7 @@ fn beside_this_program(name: &str) -> io::Result<PathBuf> {
     Ok(std::env::current_exe()?.with_file_name(name))
 }
 
-/// A port that was free a moment ago; the child needs to know it when it starts.
+/// Returns a port that was free a moment ago; the child needs the number at its start.
 fn free_port() -> io::Result<SocketAddr> {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()
 }

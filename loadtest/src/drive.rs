@@ -1,4 +1,4 @@
-//! What each scenario does: it creates Jobs, and changes or deletes them while they run.
+//! Drives each scenario: creates Jobs, and changes or deletes them while they run.
 //!
 //! Must not: measure; `seen` does.
 
@@ -20,26 +20,26 @@ use crate::{
     target::{Target, patiently},
 };
 
-/// Creations of Jobs under way at once: as many as one impatient user might have.
+/// Maximum number of concurrent Job creations, like those of one impatient user.
 const JOBS_AT_ONCE: usize = 16;
 
-/// Time between two storms.
+/// Interval of relist storms.
 const STORM_EVERY: Duration = Duration::from_millis(500);
 
-/// Time between two new small Jobs beside the giant.
+/// Interval of new small Jobs beside the giant.
 const SMALL_JOB_EVERY: Duration = Duration::from_millis(250);
 
-/// Time between two Jobs of the tenant: few enough to be no load by themselves.
+/// Interval of the tenant's Jobs: too few to be a load by themselves.
 const TENANTS_JOB_EVERY: Duration = Duration::from_millis(500);
 
-/// A run under way.
+/// A running scenario.
 pub(crate) struct Drive<'a> {
     pub(crate) scenario: &'a Scenario,
     pub(crate) target: &'a Target,
     pub(crate) seen: &'a Seen,
-    /// What is measured, if it was started here.
+    /// The measured process, if it was started here.
     pub(crate) child: Option<&'a mut Running>,
-    /// Parts of the run that are over.
+    /// Completed phases of the run.
     pub(crate) phases: &'a mut Vec<Phase>,
 }
 
@@ -50,7 +50,7 @@ impl Drive<'_> {
     pub(crate) async fn run(mut self) -> Done {
         let jobs = self.scenario.jobs();
         let count = jobs.len() as u32;
-        // The writer's is there already, and the neighbours are alone at first.
+        // The writer's Job exists already, and the neighbours scenario starts without the giant.
         if !matches!(self.scenario, Scenario::Writer(_) | Scenario::Neighbours(_)) {
             create(self.target, jobs).await?;
         }
@@ -100,7 +100,7 @@ impl Drive<'_> {
         let duration = go_duration(self.scenario.load().pod_duration);
         let template = json!({"metadata": {"annotations": {DURATION: duration}}});
         let resumed = json!({"spec": {"suspend": false, "template": template}});
-        // The status that says that no Pod is active may be some moments behind the Pods.
+        // The status without active Pods may lag behind the Pods.
         while let Err(error) = self.patch(resumed.clone()).await {
             if !error.to_string().contains("immutable") {
                 return Err(error);
@@ -142,7 +142,7 @@ impl Drive<'_> {
         let mut ticks = interval(SMALL_JOB_EVERY);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut jobs = 1;
-        // The giant's Pods outnumber all others: it is over when as many have been counted.
+        // The giant's Pods outnumber all others, so the giant has ended once this many are counted.
         while self.seen.counts().counted < load.size {
             ticks.tick().await;
             let job = load.small_job(&format!("{MAIN_JOB}-small-{jobs}"));
@@ -167,8 +167,8 @@ impl Drive<'_> {
         Ok(())
     }
 
-    /// Has the tenant make Jobs until it is enough of so many; gives how many. He does not wait for answers
-    /// before he asks for more: else he would ask for less the longer he has to wait.
+    /// Creates the tenant's Jobs until `enough` holds for their number; returns the number. Creations do not wait for
+    /// earlier responses: otherwise the load would drop as the latency rises.
     async fn tenants_jobs(
         &self,
         when: &str,
@@ -213,7 +213,7 @@ impl Drive<'_> {
     }
 }
 
-/// Creates Jobs.
+/// Creates Jobs, several at a time.
 pub(crate) async fn create(target: &Target, jobs: Vec<Value>) -> Done {
     let path = paths::jobs(Some(&target.namespace));
     let created = jobs.into_iter().map(|job| {

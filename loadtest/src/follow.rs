@@ -1,9 +1,9 @@
-//! Lists and watches a kind on any API server over HTTP, for as long as somebody listens.
+//! Lists and watches a kind on any API server over HTTP, until the receiver is closed.
 //!
-//! A watch that ends is resumed at its last version: a busy server ends watches that lag behind, and a new list of all
-//! Pods would load it more than the test does. A list follows only if the version is too old.
+//! A watch that ends resumes from its last resourceVersion. A busy server ends watches that lag behind, and a relist of
+//! all Pods would load it more than the test does. Only an expired resourceVersion or a refused watch causes a relist.
 //!
-//! Must not: read more of the objects than their version.
+//! Must not: read more of the objects than their resourceVersion.
 
 use std::{fmt::Display, time::Duration};
 
@@ -23,29 +23,29 @@ use crate::target::patiently;
 /// Objects per page of a list.
 const PAGE_SIZE: u32 = 500;
 
-/// How long the server is asked to keep a watch open.
+/// Requested duration of a watch.
 const WATCH_SECONDS: u64 = 3600;
 
-/// A watch that says nothing for so long is dead: there is a bookmark each minute.
+/// A watch without data for this long is dead: the server sends a bookmark each minute.
 const SILENCE: Duration = Duration::from_secs(150);
 
-/// How long to wait after a failed list or watch.
+/// Delay after a failed list or watch.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// What is new about an object.
+/// An event of an object, with its JSON.
 pub(crate) enum News {
-    /// It is like this.
+    /// It was added or modified.
     Applied(String),
-    /// It is gone; this was its last version.
+    /// It was deleted; this is its last version.
     Deleted(String),
 }
 
-/// What is followed: a collection, or what a field selector means of it.
+/// The followed objects: a collection, or those of it that match a field selector.
 #[derive(Clone, Debug)]
 pub(crate) struct Followed {
     /// The collection.
     pub(crate) path: String,
-    /// A selector as it stands in a URL; empty for all.
+    /// A field selector, encoded for a URL; empty for all.
     pub(crate) fields: &'static str,
 }
 
@@ -56,7 +56,7 @@ impl Followed {
     }
 }
 
-/// Lists and watches. An object that was deleted between a watch and the next list goes unnoticed.
+/// Lists and watches. An object deleted between a watch and the next list goes unnoticed.
 pub(crate) async fn follow(client: Client, followed: Followed, news: mpsc::Sender<Vec<News>>) {
     while !news.is_closed() {
         let mut listed = list(&client, &followed, &news).await;
@@ -80,7 +80,7 @@ pub(crate) async fn follow(client: Client, followed: Followed, news: mpsc::Sende
     }
 }
 
-/// Tells of all objects there are; gives the version that the list shows.
+/// Sends all objects; returns the resourceVersion of the list.
 async fn list(
     client: &Client,
     followed: &Followed,
@@ -107,7 +107,7 @@ async fn list(
     }
 }
 
-/// Tells of all changes after a version, until the watch ends; moves the version on.
+/// Sends all events after `version` until the watch ends, and advances `version`.
 async fn watch(
     client: &Client,
     followed: &Followed,
@@ -151,7 +151,7 @@ async fn watch(
 }
 
 impl News {
-    /// The version that the object has with this.
+    /// Returns the resourceVersion of the object.
     fn version(&self) -> Result<String, ApiError> {
         #[derive(Deserialize)]
         struct View {
@@ -168,7 +168,7 @@ impl News {
     }
 }
 
-/// Hands news over. That nobody listens any more is seen where the next list would start.
+/// Sends events. A closed receiver is noticed before the next list or watch.
 async fn send_news(news: &mpsc::Sender<Vec<News>>, batch: Vec<News>) {
     let _ = news.send(batch).await;
 }

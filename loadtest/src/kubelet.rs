@@ -1,12 +1,11 @@
-//! Hollow nodes on any cluster: drives the hollow kubelet over HTTP.
+//! Runs hollow nodes on any cluster: drives the hollow kubelet over HTTP.
 //!
-//! Registers the nodes, follows the Pods of all namespaces, and sends what the kubelet says of
-//! them, many writes at once. A Pod that went unseen is found gone by the next write to it. A
-//! signal ends the process: the kubelet keeps nothing that the next one would not find in the
-//! cluster, nodes included.
+//! It registers the nodes, follows the Pods of all namespaces, and sends the kubelet's writes, many at once. A missed
+//! deletion of a Pod shows at the next write to it. A signal ends the process: the kubelet keeps no state that its
+//! successor would not find in the cluster, nodes included.
 //!
-//! Must not: hold rules of Pods' lives (`lakh::embedded::kubelet`). There are no heartbeats, so this is for
-//! clusters without a node lifecycle controller, which would evict the Pods of silent nodes.
+//! Must not: hold rules of Pod lifecycles (`lakh::embedded::kubelet`). There are no heartbeats, so the cluster must not
+//! have a node lifecycle controller: it would evict the Pods of silent nodes.
 
 use std::{error::Error, path::PathBuf, time::Duration};
 
@@ -29,7 +28,7 @@ use crate::{
 };
 
 const NODES: &str = "/api/v1/nodes";
-/// Selects Pods that somebody has bound to a node.
+/// Field selector for bound Pods.
 const BOUND: &str = "spec.nodeName!%3D";
 
 #[derive(Debug, clap::Args)]
@@ -68,7 +67,7 @@ pub(crate) struct KubeletArgs {
     max_in_flight: usize,
 }
 
-/// Keeps the hollow nodes alive, for ever.
+/// Runs the hollow nodes; returns only on an error.
 pub(crate) async fn run(args: KubeletArgs) -> Result<(), Box<dyn Error>> {
     let client = cluster::connect(args.kubeconfig.as_deref(), args.context.as_deref()).await?;
     let options = KubeletOptions {
@@ -81,7 +80,7 @@ pub(crate) async fn run(args: KubeletArgs) -> Result<(), Box<dyn Error>> {
     };
     let clock = Clock::default();
     register(&client, &options, clock.now().wall).await?;
-    // Bounded: a server that is faster than this kubelet has to wait.
+    // The channel is bounded: a server that is faster than this kubelet has to wait.
     let (sender, mut news) = mpsc::channel(16);
     let pods = Followed {
         path: paths::pods(None),
@@ -113,7 +112,7 @@ pub(crate) async fn run(args: KubeletArgs) -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// Creates the nodes that are not there yet, and gives the others the capacity that they have now.
+/// Creates missing nodes, and updates the capacity of existing ones.
 async fn register(client: &Client, options: &KubeletOptions, now: Time) -> Result<(), ApiError> {
     for node in node_objects(options, now) {
         let name = node["metadata"]["name"].as_str().unwrap_or_default();
@@ -135,7 +134,7 @@ async fn register(client: &Client, options: &KubeletOptions, now: Time) -> Resul
     Ok(())
 }
 
-/// A patch after which a node has no more and no less than this one.
+/// Returns a patch that gives a node exactly this node's capacity.
 fn resized(node: &Value) -> Value {
     let mut room = node["status"]["capacity"].clone();
     room["$patch"] = "replace".into();
@@ -156,7 +155,7 @@ fn apply_news(kubelet: &mut Kubelet, news: &News, now: Time) {
     }
 }
 
-/// Makes a write; gives the status code of the answer, 0 if none came.
+/// Sends a write; returns the status code of the response, 0 if there was none.
 async fn perform(client: Client, write: PodWrite) -> (PodWrite, u16) {
     let request = write.request();
     let (path, body) = (&request.path, request.body);

@@ -1,13 +1,13 @@
-//! Latencies: kept one by one, reported as percentiles.
+//! Records latencies one by one, and summarizes them as percentiles.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// Latencies that were measured, in the order in which they came.
+/// Measured latencies, in order of arrival.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Latencies {
-    /// In milliseconds. Four bytes each: there may be a million.
+    /// In milliseconds, four bytes each: there may be a million.
     millis: Vec<f32>,
 }
 
@@ -15,17 +15,17 @@ pub(crate) struct Latencies {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Distribution {
-    /// How many there are.
+    /// Number of latencies.
     pub(crate) count: usize,
-    /// Half of them are at most this.
+    /// Half of the latencies are at most this.
     pub(crate) p50: f64,
     /// Nine of ten are at most this.
     pub(crate) p90: f64,
     /// All but one of a hundred are at most this.
     pub(crate) p99: f64,
-    /// None is more than this.
+    /// The largest latency.
     pub(crate) max: f64,
-    /// The percentiles from 0 to 100, for a curve; empty if there are no latencies.
+    /// The percentiles from 0 to 100, for a curve; empty without latencies.
     pub(crate) percentiles: Vec<f64>,
 }
 
@@ -40,17 +40,17 @@ impl FromIterator<Duration> for Latencies {
 }
 
 impl Latencies {
-    /// Adds one.
+    /// Adds a latency.
     pub(crate) fn push(&mut self, latency: Duration) {
         self.millis.push(latency.as_secs_f32() * 1000.0);
     }
 
-    /// How many there are.
+    /// Returns the number of latencies.
     pub(crate) fn len(&self) -> usize {
         self.millis.len()
     }
 
-    /// A summary of those from the `first` on.
+    /// Summarizes the latencies from index `first` on.
     pub(crate) fn since(&self, first: usize) -> Distribution {
         let mut sorted = self.millis[first.min(self.millis.len())..].to_vec();
         sorted.sort_unstable_by(f32::total_cmp);
@@ -71,7 +71,8 @@ impl Latencies {
     }
 }
 
-/// The least of sorted values that so many percent do not exceed, to a hundredth; 0 of none.
+/// Returns the least of the sorted values that this percentage does not exceed, rounded to a hundredth; 0 if there are
+/// none.
 fn percentile(sorted: &[f32], percent: f64) -> f64 {
     let rank = (percent / 100.0 * sorted.len() as f64).ceil() as usize;
     let value = sorted.get(rank.saturating_sub(1)).copied().unwrap_or(0.0);

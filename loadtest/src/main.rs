@@ -1,8 +1,8 @@
-//! Measures lakh and other Job controllers under load, reports it, compares reports; brings hollow
-//! nodes to any cluster.
+//! Measures lakh and other Job controllers under load, writes and compares reports, and adds hollow nodes to any
+//! cluster.
 //!
-//! Read first: `scenario` (what can be run), `run` (how), `seen` (what is measured and where),
-//! `report` (what is written down).
+//! Read first: `scenario` (the load scenarios), `run` (how they run), `seen` (the measurements), `report` (the
+//! results).
 
 mod child;
 mod drive;
@@ -27,7 +27,7 @@ use mimalloc::MiMalloc;
 
 use scenario::Scenario;
 
-/// The same as lakh's own, since the embedded cluster is in this process.
+/// lakh's own allocator, since the embedded cluster runs in this process.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
@@ -88,14 +88,14 @@ fn run(name: &str, command: Command) -> Result<ExitCode, Box<dyn Error>> {
 mod tests {
     use super::*;
 
-    /// Documents that tell people to run it. Their other commands are played in `tests/cluster/guides`.
+    /// Documents with commands of this program. `tests/cluster/guides` runs their other commands.
     const DOCUMENTS: &[&str] = &[
         "CONTRIBUTING.md",
         "docs/load-tests.md",
         "loadtest/kwok/README.md",
     ];
 
-    /// The arguments of a line that runs it.
+    /// Returns the arguments of a line that runs this program.
     fn arguments(line: &str) -> Option<Vec<String>> {
         let starts = [
             "lakh-loadtest ",
@@ -106,7 +106,7 @@ mod tests {
             .iter()
             .find_map(|start| line.strip_prefix(start))?
             .to_owned();
-        // What the shell puts in is a number of a process.
+        // The shell substitutes a process ID.
         while let Some((before, after)) = rest.split_once("$(") {
             let (_, after) = after.split_once(')')?;
             rest = format!("{before}1{after}");

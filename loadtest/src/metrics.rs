@@ -1,4 +1,4 @@
-//! Reads metrics of other programs: Prometheus' text format, over plain HTTP.
+//! Reads metrics of other programs in Prometheus' text format, over plain HTTP.
 
 use std::{collections::BTreeMap, io, net::SocketAddr};
 
@@ -7,7 +7,7 @@ use tokio::{
     net::TcpStream,
 };
 
-/// One sample of a metric.
+/// A sample of a metric.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct MetricSample<'a> {
     /// Its labels.
@@ -16,13 +16,13 @@ pub(crate) struct MetricSample<'a> {
     pub(crate) value: f64,
 }
 
-/// The samples of a metric in a text.
+/// Returns the samples of a metric in a text.
 pub(crate) fn samples<'a>(text: &'a str, name: &'a str) -> impl Iterator<Item = MetricSample<'a>> {
     text.lines().filter_map(move |line| {
         let rest = line.strip_prefix(name)?;
         let (labels, value) = match rest.strip_prefix('{') {
             Some(rest) => rest.rsplit_once('}')?,
-            // Another metric, whose name only begins like this one's.
+            // Another metric that starts with the same name.
             None if !rest.starts_with(' ') => return None,
             None => ("", rest),
         };
@@ -33,7 +33,7 @@ pub(crate) fn samples<'a>(text: &'a str, name: &'a str) -> impl Iterator<Item = 
     })
 }
 
-/// Labels without escaped quotes in their values, as verbs, resources and codes have none.
+/// Parses labels. Values must not contain escaped quotes; verbs, resources and codes do not.
 fn read_labels(text: &str) -> BTreeMap<&str, &str> {
     let pairs = text.split("\",").filter_map(|pair| pair.split_once("=\""));
     pairs
@@ -41,7 +41,7 @@ fn read_labels(text: &str) -> BTreeMap<&str, &str> {
         .collect()
 }
 
-/// GET over plain HTTP from a server on this machine; gives status code and body.
+/// Sends a GET over plain HTTP to a server on this machine; returns status code and body.
 pub(crate) async fn get(address: SocketAddr, path: &str) -> io::Result<(u16, String)> {
     let mut stream = TcpStream::connect(address).await?;
     let request = format!("GET {path} HTTP/1.0\r\nHost: {address}\r\nConnection: close\r\n\r\n");

@@ -1,32 +1,32 @@
-//! CPU and memory of processes, from Linux' `/proc`.
+//! Reads CPU and memory of processes from Linux' `/proc`.
 
 use std::{fs, io};
 
-/// Ticks per second of the times in `/proc`: fixed by Linux' interface to user space.
+/// Ticks per second of the times in `/proc`, fixed by Linux' interface to user space.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// A process that is measured.
+/// A measured process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Process {
-    /// What it is called in reports.
+    /// Name in reports.
     pub(crate) name: String,
-    /// Its id.
+    /// Process ID.
     pub(crate) pid: u32,
 }
 
-/// What a process has taken so far.
+/// Resources that a process has used so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Usage {
     /// CPU time, user and system, in seconds.
     pub(crate) cpu_seconds: f64,
     /// Memory held now, in MiB.
     pub(crate) rss_mib: f64,
-    /// The most memory held at once, in MiB.
+    /// Maximum memory held at once, in MiB.
     pub(crate) peak_rss_mib: f64,
 }
 
 impl Process {
-    /// This process.
+    /// Returns this process.
     pub(crate) fn own(name: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -34,7 +34,7 @@ impl Process {
         }
     }
 
-    /// Reads `NAME=PID`, as it is typed.
+    /// Parses `NAME=PID` from the command line.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let parts = text.split_once('=');
         let parsed = parts.and_then(|(name, pid)| Some((name, pid.parse().ok()?)));
@@ -45,7 +45,7 @@ impl Process {
         })
     }
 
-    /// What it has taken so far.
+    /// Returns the resources used so far.
     pub(crate) fn usage(&self) -> io::Result<Usage> {
         let read = |file: &str| fs::read_to_string(format!("/proc/{}/{file}", self.pid));
         let (stat, status) = (read("stat")?, read("status")?);
@@ -54,7 +54,7 @@ impl Process {
 }
 
 fn usage(stat: &str, status: &str) -> Option<Usage> {
-    // The command's name stands in parentheses and may have anything in it.
+    // The command's name is in parentheses and may contain any character.
     let (_, fields) = stat.rsplit_once(')')?;
     let fields: Vec<&str> = fields.split_whitespace().collect();
     let ticks = |at: usize| fields.get(at)?.parse::<f64>().ok();

@@ -1,4 +1,4 @@
-//! Runs a scenario: cluster, controller, observation, and the report of it.
+//! Runs a scenario: starts cluster and controller, observes them, and returns the report.
 //!
 //! Figures are reported, never judged here.
 
@@ -21,10 +21,10 @@ use crate::{
     target::{Target, difference},
 };
 
-/// How long the observation of Pods may lag behind that of Jobs.
+/// Maximum lag of Pod events behind Job events.
 const LAST_NEWS: Duration = Duration::from_secs(5);
 
-/// Runs the scenario of this name to the end of its Jobs, or of its time.
+/// Runs the named scenario until its Jobs end or its time is over.
 pub(crate) async fn run(name: &str, scenario: &Scenario) -> Result<Report, Box<dyn Error>> {
     if let Some(objection) = scenario.objection() {
         return Err(objection.into());
@@ -46,7 +46,7 @@ pub(crate) async fn run(name: &str, scenario: &Scenario) -> Result<Report, Box<d
     let controllers = controllers.unwrap_or(&target.kubeconfig);
     let is_writer = matches!(scenario, Scenario::Writer(_));
     let mut child = match load.controller {
-        // It starts when its Job is there, and is done when it has written all.
+        // The writer starts later, once its Job exists, and exits after its writes.
         _ if is_writer => None,
         Who::Lakh => Some(Running::lakh(load, controllers).await?),
         Who::External => match &load.controller_command {
@@ -55,7 +55,7 @@ pub(crate) async fn run(name: &str, scenario: &Scenario) -> Result<Report, Box<d
         },
     };
     if is_writer {
-        // It reads the Job first, so that has to be there; creation is not part of the run.
+        // The writer reads the Job first, so it must exist; its creation is not part of the run.
         create(&target, scenario.jobs()).await?;
     }
     let seen = target.observe(scenario.indexes());
@@ -99,14 +99,14 @@ pub(crate) async fn run(name: &str, scenario: &Scenario) -> Result<Report, Box<d
         result?;
     }
     let all_counted = |counts: Counts| counts.counted >= counts.created;
-    // Where Pods are deleted they are never all counted.
+    // If Pods are deleted, some are never counted.
     let _ = timeout(LAST_NEWS, seen.until(all_counted)).await;
     drop((child, hollow_node));
 
     let report = {
         let state = seen.lock();
         let counts = state.counts;
-        // Of the Pods that were there at all: that is what was worked on.
+        // Per Pod that ever existed: these made up the load.
         let pods = f64::from(counts.created.max(1));
         Report {
             format: Report::FORMAT,
@@ -141,13 +141,13 @@ pub(crate) async fn run(name: &str, scenario: &Scenario) -> Result<Report, Box<d
     if !load.keep
         && let Err(error) = target.finish().await
     {
-        // What was measured is worth more.
+        // A failed cleanup must not discard the measurements.
         eprintln!("left behind on the cluster: {error}");
     }
     Ok(report)
 }
 
-/// What is measured: the controller, and where the cluster runs.
+/// Returns the measured processes: the controller, this process, and those of `--process`.
 fn processes(scenario: &Scenario, target: &Target, child: Option<&Running>) -> Vec<Process> {
     let load = scenario.load();
     let mut processes = Vec::new();

@@ -1,6 +1,6 @@
-//! The time series: samples of everything, several times a second.
+//! Samples the state of a run periodically as a time series.
 //!
-//! Must not: wait; a value that is not there in a moment is left out of its sample.
+//! Must not: wait; a value that is not available at the moment is left out of its sample.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -16,30 +16,30 @@ use crate::{
     seen::Seen,
 };
 
-/// What lakh calls its writes that wait or are under way.
+/// lakh's metric for writes that are queued or in flight.
 const PENDING: &str = "lakh_writes_pending";
 
-/// How long lakh may take to answer with its metrics.
+/// Timeout for lakh's metrics.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// What is sampled, and how often.
+/// The sampled values and the sampling period.
 pub(crate) struct Sampler {
     pub(crate) seen: Arc<Seen>,
     pub(crate) processes: Vec<Process>,
-    /// Where lakh serves its metrics.
+    /// Address of lakh's metrics.
     pub(crate) metrics: Option<std::net::SocketAddr>,
     pub(crate) period: Duration,
 }
 
 impl Sampler {
-    /// Samples until it is stopped; then once more.
+    /// Samples until it is stopped; then takes one last sample.
     pub(crate) async fn run(self, mut stop: watch::Receiver<bool>) -> Vec<Sample> {
         let mut ticks = interval(self.period.max(Duration::from_millis(10)));
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut samples = Vec::new();
         let mut reported = 0;
         loop {
-            // A sender that is gone means the end, too.
+            // A dropped sender also means stop.
             let over = tokio::select! {
                 _ = ticks.tick() => false,
                 _ = stop.wait_for(|stop| *stop) => true,

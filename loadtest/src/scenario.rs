@@ -1,4 +1,4 @@
-//! The scenarios: their names, parameters and Jobs. `drive` has what happens to the Jobs while they run.
+//! Defines the scenarios: their names, parameters and Jobs. `drive` acts on the Jobs while they run.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -147,29 +147,29 @@ pub(crate) enum Who {
     External,
 }
 
-/// The name of the one large Job.
+/// Name of the one large Job.
 pub(crate) const MAIN_JOB: &str = "load";
 
-/// Whose names say that they have the cluster to themselves.
+/// Name part of the tenant's Jobs that run without the giant.
 pub(crate) const ALONE: &str = "alone";
 
-/// Whose names say that a giant is there, too.
+/// Name part of the tenant's Jobs that run beside the giant.
 pub(crate) const BESIDE: &str = "beside";
 
-/// The node that is there for one run.
+/// The node that exists for one run.
 pub(crate) const HOLLOW_NODE: &str = "hollow-0";
 
-/// The annotation with the time that a Pod runs on hollow nodes.
+/// Annotation with the time that a Pod runs on hollow nodes.
 pub(crate) const DURATION: &str = "sim.lakh.dev/duration";
 
-/// The latency of `slow-server`, unless it is said.
+/// Default latency of `slow-server`.
 const SLOW_CALL: Duration = Duration::from_millis(5);
 
-/// Longer than any scenario waits for its Job to be full.
+/// Longer than any scenario waits for all Pods of its Job to run.
 const FOR_EVER: Duration = Duration::from_secs(24 * 3600);
 
 impl Scenario {
-    /// What was set.
+    /// Returns the settings of the load.
     pub(crate) fn load(&self) -> &Load {
         match self {
             Self::Indexed(load)
@@ -186,7 +186,7 @@ impl Scenario {
         }
     }
 
-    /// Why it cannot be run like this, if so.
+    /// Returns why these settings cannot run, if so.
     pub(crate) fn objection(&self) -> Option<&'static str> {
         let load = self.load();
         let embedded_only = matches!(self, Self::RelistStorms(_) | Self::SlowServer(_));
@@ -230,7 +230,7 @@ impl Scenario {
         None
     }
 
-    /// How much longer each call to the embedded server takes.
+    /// Returns the added latency of each call to the embedded server.
     pub(crate) fn call_latency(&self) -> Duration {
         let default = match self {
             Self::SlowServer(_) => SLOW_CALL,
@@ -239,7 +239,7 @@ impl Scenario {
         self.load().call_latency.unwrap_or(default)
     }
 
-    /// How many completions the indexes of the main Job go up to; `None` if it has no indexes.
+    /// Returns the completions of the main Job; `None` if it has no indexes.
     pub(crate) fn indexes(&self) -> Option<u32> {
         match self {
             Self::NonIndexed(_) | Self::SmallJobs(_) => None,
@@ -248,7 +248,7 @@ impl Scenario {
         }
     }
 
-    /// The Jobs to begin with, which have the wanted number of Pods together.
+    /// Returns the initial Jobs, which have the requested number of Pods together.
     pub(crate) fn jobs(&self) -> Vec<Value> {
         let load = self.load();
         let mut job = load.job(MAIN_JOB, load.size / load.jobs);
@@ -269,7 +269,7 @@ impl Scenario {
                 let annotations = &mut job["spec"]["template"]["metadata"]["annotations"];
                 annotations[DURATION] = go_duration(FOR_EVER).into();
             }
-            // Whoever works on Jobs leaves this one alone.
+            // No controller acts on this Job.
             Self::Writer(_) => job["spec"]["managedBy"] = "lakh.dev/bare-writer".into(),
             Self::Indexed(_)
             | Self::RelistStorms(_)
@@ -290,7 +290,7 @@ impl Scenario {
 }
 
 impl Load {
-    /// A Job of one Pod.
+    /// Returns a Job of one Pod.
     pub(crate) fn small_job(&self, name: &str) -> Value {
         let mut job = self.job(name, 1);
         job["spec"]["completionMode"] = "NonIndexed".into();
@@ -326,14 +326,14 @@ impl Load {
         job
     }
 
-    /// What `spec.managedBy` of the Jobs says.
+    /// Returns the value of the Jobs' `spec.managedBy`.
     fn manager(&self) -> Option<&str> {
         let is_shared = self.controller == Who::Lakh && self.kubeconfig.is_some();
         let usual = (is_shared && !self.names_mode()).then_some(OWN_MANAGER);
         self.managed_by.as_deref().or(usual)
     }
 
-    /// The flags by which lakh runs these Jobs, and no others if somebody else may run those.
+    /// Returns the flags that make lakh run these Jobs, and no others if another controller may run those.
     pub(crate) fn mode_flags(&self) -> Vec<String> {
         match self.manager() {
             _ if self.names_mode() => Vec::new(),
@@ -351,12 +351,12 @@ impl Load {
     }
 }
 
-/// A duration as Kubernetes writes it, in milliseconds.
+/// Formats a duration as Kubernetes does, in milliseconds.
 pub(crate) fn go_duration(duration: Duration) -> String {
     format!("{}ms", duration.as_millis())
 }
 
-/// Reads a duration as Kubernetes writes it.
+/// Parses a duration in Kubernetes' format.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     parse_go_duration(text)
         .ok_or_else(|| "must be a duration such as 200ms, 10s or 1m30s".to_owned())

@@ -1,8 +1,8 @@
-//! What the cluster shows of the Jobs and Pods under test, and when.
+//! Records the events of the Jobs and Pods under test, with their times.
 //!
-//! Everything is timed here, by the server's own events, whatever controller runs: so all are measured by the same
-//! rules. A Pod is *finished* when its phase is Succeeded
-//! or Failed, and *counted* when it then no longer carries a finalizer of Job tracking.
+//! A time is the arrival of a server's event, whichever controller runs, so all controllers are measured by the same
+//! rules. Only a tenant's latencies start at its request. A Pod is *finished* when its phase is Succeeded or Failed. It
+//! is *counted* when it then no longer carries a finalizer of Job tracking.
 //!
 //! Must not: write anything.
 
@@ -31,47 +31,47 @@ use crate::{
     scenario::MAIN_JOB,
 };
 
-/// The label that says which Job a Pod belongs to.
+/// Label with the name of a Pod's Job.
 const JOB_NAME: &str = "batch.kubernetes.io/job-name";
 
-/// What finalizers of Job tracking end with, whoever's they are.
+/// Suffix of the finalizers of Job tracking, of any controller.
 const TRACKING: &str = "/job-tracking";
 
-/// Events taken from the embedded server's log at once.
+/// Maximum number of events per read of the embedded server's log.
 const EVENTS_AT_ONCE: usize = 2048;
 
-/// How long events are left to gather, so that reading them stays cheap: the resolution of all
-/// latencies on the embedded cluster.
+/// Time to gather events, so that reading them stays cheap. It is the resolution of all latencies on the embedded
+/// cluster.
 const GATHER: Duration = Duration::from_millis(1);
 
-/// How often a wait looks whether it is over.
+/// Polling interval of a wait.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
-/// The observations of one run.
+/// The observations of a run.
 #[derive(Debug)]
 pub(crate) struct Seen {
     started: Instant,
     state: Mutex<State>,
 }
 
-/// What was seen so far.
+/// The state observed so far.
 #[derive(Debug, Default)]
 pub(crate) struct State {
     pub(crate) counts: Counts,
     pub(crate) finished_to_counted: Latencies,
     pub(crate) created_to_first_pod: Latencies,
-    /// When each index of the main Job succeeded, in seconds from the start; NaN: not yet.
+    /// When each index of the main Job succeeded, in seconds from the start; NaN if not yet.
     pub(crate) index_done: Vec<f32>,
     pods: HashMap<String, Pod>,
     jobs: HashMap<String, JobSeen>,
 }
 
-/// How many Pods and Jobs are how.
+/// Numbers of Pods and Jobs per state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
-    /// Pods that have ever been.
+    /// Pods that ever existed.
     pub(crate) created: u32,
-    /// Pods that are there and have not finished.
+    /// Pods that exist and have not finished.
     pub(crate) active: u32,
     /// Pods that have succeeded.
     pub(crate) succeeded: u32,
@@ -79,7 +79,7 @@ pub(crate) struct Counts {
     pub(crate) failed: u32,
     /// Finished Pods that are counted.
     pub(crate) counted: u32,
-    /// Pods that are there.
+    /// Pods that exist.
     pub(crate) present: u32,
     /// Jobs that are Complete.
     pub(crate) complete: u32,
@@ -106,7 +106,7 @@ struct JobSeen {
     suspended: bool,
 }
 
-/// What an event says of a Pod.
+/// The facts about a Pod in an event.
 struct PodFacts<'a> {
     uid: &'a str,
     job: &'a str,
@@ -115,7 +115,7 @@ struct PodFacts<'a> {
     is_held: bool,
 }
 
-/// What is read of a Pod that came over HTTP.
+/// The fields read of a Pod that arrived over HTTP.
 #[derive(Deserialize)]
 struct PodView {
     metadata: PodMeta,
@@ -138,7 +138,7 @@ struct PodStatus {
     phase: String,
 }
 
-/// What is read of a Job.
+/// The fields read of a Job.
 #[derive(Deserialize)]
 struct JobView {
     metadata: JobMeta,
@@ -165,7 +165,7 @@ struct Condition {
 }
 
 impl Seen {
-    /// Nothing seen yet of a main Job with so many indexes.
+    /// Creates an empty record, for a main Job with this number of indexes.
     pub(crate) fn new(indexes: Option<u32>) -> Self {
         let state = State {
             index_done: vec![f32::NAN; indexes.unwrap_or(0) as usize],
@@ -177,42 +177,42 @@ impl Seen {
         }
     }
 
-    /// When looking began.
+    /// Returns the start of the observation.
     pub(crate) fn started(&self) -> Instant {
         self.started
     }
 
-    /// What was seen so far.
+    /// Locks the state.
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
-        // The state is counters: there is no half-done change that a panic could leave behind.
+        // The state is counters: no panic can leave a half-done change behind.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The counts now.
+    /// Returns the current counts.
     pub(crate) fn counts(&self) -> Counts {
         self.lock().counts
     }
 
-    /// Waits until the counts are as wanted.
+    /// Waits until the counts meet the condition.
     pub(crate) async fn until(&self, wanted: impl Fn(Counts) -> bool) {
         while !wanted(self.counts()) {
             sleep(LOOK_EVERY).await;
         }
     }
 
-    /// Somebody asks for a Job now: its time begins here, not when it is first seen.
+    /// Records that a client creates a Job now; its latencies count from here, not from its first event.
     pub(crate) fn asked_for(&self, job: &str) {
         self.lock().job(job).first = Some(Instant::now());
     }
 
-    /// Whether a Job is Complete or Failed.
+    /// Returns true if a Job is Complete or Failed.
     pub(crate) fn has_ended(&self, job: &str) -> bool {
         let state = self.lock();
         state.jobs.get(job).is_some_and(|job| job.ended.is_some())
     }
 
     fn pod_json(&self, json: &[u8], is_gone: bool) {
-        // A Pod that cannot be read is none of those under test.
+        // A Pod that cannot be decoded is not one under test.
         let Ok(pod) = serde_json::from_slice::<PodView>(json) else {
             return;
         };
@@ -314,7 +314,8 @@ impl Seen {
 }
 
 impl JobSeen {
-    /// A Pod is seen. The streams of Jobs and of Pods are not in step: a Job that has ended had its first Pod by then.
+    /// Records a Pod of the Job. Job and Pod events may arrive out of step: a Job that has ended had its first Pod by
+    /// then.
     fn has_pod(&mut self, now: Instant) {
         let by_then = self.ended.unwrap_or(now);
         self.first_pod.get_or_insert(by_then);
@@ -329,7 +330,7 @@ impl State {
         self.jobs.get_mut(name).expect("it was just put in")
     }
 
-    /// How long the Jobs took that have this in their names; `None` if none has.
+    /// Returns the latencies of the Jobs with `when` in their names; `None` if there are none.
     pub(crate) fn waits(&self, when: &str) -> Option<Waits> {
         let prefix = format!("{MAIN_JOB}-{when}-");
         let until = |moment: fn(&JobSeen) -> Option<Instant>| {
@@ -348,8 +349,8 @@ impl State {
         (waits.first_pod.count > 0).then_some(waits)
     }
 
-    /// Takes the time from a Job to its first Pod, once both were seen: the streams of Jobs and of
-    /// Pods are not in step.
+    /// Records the latency from a Job to its first Pod, once both have been seen. Job and Pod events may arrive out of
+    /// step.
     fn time_first_pod(&mut self, name: &str) {
         let job = self.job(name);
         if let (Some(created), Some(pod), false) = (job.first, job.first_pod, job.is_timed) {
@@ -377,7 +378,7 @@ impl<'a> PodFacts<'a> {
     }
 }
 
-/// Reads the embedded server's logs, within the process.
+/// Follows the embedded server's logs, within the process.
 pub(crate) fn follow_embedded(api: &Arc<SharedApi>, seen: &Arc<Seen>) {
     for kind in [Kind::Job, Kind::Pod] {
         tokio::spawn(read_log(LogReader::new(api, kind), Arc::clone(seen)));
@@ -466,7 +467,7 @@ mod tests {
         pod(&seen, "a", 1, "Succeeded", false, false);
         pod(&seen, "a", 1, "Succeeded", false, false);
         pod(&seen, "b", 0, "Failed", true, false);
-        // It went together with its finalizer.
+        // The Pod disappeared together with its finalizer.
         pod(&seen, "b", 0, "Failed", true, true);
         pod(&seen, "b", 0, "Failed", true, true);
         let counts = seen.counts();

@@ -1,6 +1,6 @@
-//! Stage files as objects for kwok.
+//! Prints stage files as objects for kwok.
 //!
-//! Responsible for: printing them. Must not: know what is in them (`lakh::embedded::kubelet::stages`).
+//! Responsible for: printing them. Must not: know their content (`lakh::embedded::kubelet::stages`).
 
 use std::path::PathBuf;
 
@@ -19,7 +19,7 @@ pub(crate) struct StagesArgs {
     seed: u64,
 }
 
-/// The objects as YAML.
+/// Returns the objects as YAML.
 pub(crate) fn render(args: &StagesArgs) -> Result<String, ManifestError> {
     Ok(print(&kwok_stages(&load_stages(&args.files)?, args.seed)))
 }

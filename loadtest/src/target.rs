@@ -1,7 +1,7 @@
-//! The cluster that a scenario runs on: an embedded one, or somebody's.
+//! Connects to the cluster that a scenario runs on: an embedded or an existing one.
 //!
-//! Responsible for: the connection, a namespace for each tenant of the run, the server's counts of calls, and leaving
-//! nothing behind. Must not: know scenarios.
+//! Responsible for: the connection, a namespace for each tenant of the run, the server's counts of calls, and the
+//! cleanup. Must not: know scenarios.
 
 use std::{
     collections::BTreeMap,
@@ -25,7 +25,7 @@ use crate::{
     seen::{self, Seen},
 };
 
-/// How often calls of a kind were made so far: by verb, resource and whether they were refused.
+/// Number of calls so far, by verb, resource and whether they were refused.
 pub(crate) type CallCounts = BTreeMap<(String, String, bool), u64>;
 
 /// The cluster that a load test runs on.
@@ -33,18 +33,18 @@ pub(crate) struct Target {
     pub(crate) client: Client,
     pub(crate) kubeconfig: PathBuf,
     pub(crate) namespace: String,
-    /// Who else has Jobs on the cluster, if somebody has.
+    /// Another client with Jobs on the cluster, if the scenario has one.
     pub(crate) tenant: Option<Tenant>,
     embedded: Option<EmbeddedCluster>,
 }
 
-/// Somebody else who has Jobs on the cluster.
+/// Another client with Jobs on the cluster.
 pub(crate) struct Tenant {
     pub(crate) client: Client,
     pub(crate) namespace: String,
 }
 
-/// Verbs of HTTP that write, and the API's own words for them.
+/// HTTP methods that write, and the API's verbs for them.
 const WRITES: [(&str, &str); 4] = [
     ("POST", "create"),
     ("PATCH", "patch"),
@@ -54,10 +54,10 @@ const WRITES: [(&str, &str); 4] = [
 
 const NAMESPACES: &str = "/api/v1/namespaces";
 
-/// How often the deletion of many objects is asked for again.
+/// Maximum number of retries of a collection delete.
 const DELETIONS: u32 = 30;
 
-/// How long to leave a busy server alone that does not say for how long: what kube-apiserver asks for.
+/// Default retry delay for a busy server; the one that kube-apiserver sends.
 const BUSY_FOR: Duration = Duration::from_secs(1);
 
 impl Target {
@@ -87,7 +87,7 @@ impl Target {
         })
     }
 
-    /// Makes a namespace on somebody's cluster.
+    /// Creates a namespace on an existing cluster.
     pub(crate) async fn remote(kubeconfig: PathBuf) -> Result<Self, Box<dyn Error>> {
         let client = cluster::connect(Some(&kubeconfig), None).await?;
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?;
@@ -102,7 +102,7 @@ impl Target {
         })
     }
 
-    /// Makes a namespace for a tenant, who comes by a kubeconfig of his own if he has one.
+    /// Creates a namespace for a tenant, which uses a kubeconfig of its own if given.
     pub(crate) async fn add_tenant(
         &mut self,
         kubeconfig: Option<&Path>,
@@ -122,12 +122,12 @@ impl Target {
         std::iter::once(self.namespace.as_str()).chain(tenant)
     }
 
-    /// Whether this is an embedded cluster, in this process.
+    /// Returns true for an embedded cluster, which runs in this process.
     pub(crate) fn is_embedded(&self) -> bool {
         self.embedded.is_some()
     }
 
-    /// Follows what happens to the namespaces' Jobs and Pods.
+    /// Observes the events of the namespaces' Jobs and Pods.
     pub(crate) fn observe(&self, indexes: Option<u32>) -> Arc<Seen> {
         let seen = Arc::new(Seen::new(indexes));
         match &self.embedded {
@@ -141,14 +141,14 @@ impl Target {
         seen
     }
 
-    /// Ends every open watch with 410. Only an embedded server can be made to.
+    /// Ends every open watch with 410; possible only on an embedded server.
     pub(crate) fn expire_watches(&self) {
         if let Some(cluster) = &self.embedded {
             cluster.server().api().forget_events();
         }
     }
 
-    /// What the server has counted so far.
+    /// Returns the server's counts of calls so far.
     pub(crate) async fn call_counts(&self) -> Result<CallCounts, Box<dyn Error>> {
         if let Some(cluster) = &self.embedded {
             let counts = cluster.server().api().request_counts().into_iter();
@@ -164,7 +164,7 @@ impl Target {
         Ok(count_calls(&String::from_utf8_lossy(&body)))
     }
 
-    /// Takes away what the run has made.
+    /// Deletes everything that the run has created.
     pub(crate) async fn finish(self) -> Result<(), Box<dyn Error>> {
         if let Some(cluster) = self.embedded {
             std::fs::remove_file(&self.kubeconfig)?;
@@ -187,8 +187,8 @@ impl Target {
             loop {
                 let call = Call::delete_collection(&path, options.to_string());
                 match self.client.send(&call).await {
-                    // A server takes longer over many Pods than a call may take; what it has
-                    // deleted is gone.
+                    // With many Pods, the deletion takes longer than the timeout of a call. Pods deleted so far stay
+                    // deleted.
                     Err(error) if error.code == 0 && tries < DELETIONS => tries += 1,
                     Err(error) if error.kind != ErrorKind::NotFound => return Err(error.into()),
                     Ok(_) | Err(_) => break,
@@ -199,7 +199,7 @@ impl Target {
     }
 }
 
-/// Calls again for as long as the server is too busy, as people's own clients do.
+/// Retries a call while the server is too busy, as other clients do.
 pub(crate) async fn patiently<T, A>(call: impl Fn() -> A) -> Result<T, ApiError>
 where
     A: Future<Output = Result<T, ApiError>>,
@@ -221,7 +221,7 @@ async fn create_namespace(client: &Client, name: &str) -> Result<(), ApiError> {
     created.await.map(drop)
 }
 
-/// The calls made between two counts.
+/// Returns the calls made between two counts.
 pub(crate) fn difference(before: &CallCounts, after: &CallCounts, pods: f64) -> Vec<Calls> {
     let grown = after.iter().filter_map(|(key, count)| {
         let more = count.saturating_sub(before.get(key).copied().unwrap_or(0));
@@ -238,7 +238,7 @@ pub(crate) fn difference(before: &CallCounts, after: &CallCounts, pods: f64) -> 
     calls.collect()
 }
 
-/// Reads a real API server's metrics.
+/// Parses the metrics of a real API server.
 fn count_calls(text: &str) -> CallCounts {
     let samples = metrics::samples(text, "apiserver_request_total");
     sum(samples.filter_map(|sample| {

@@ -1,7 +1,7 @@
-//! The bare writer: creates the Pods of a Job and at once removes the finalizer of each.
+//! Bare writer: creates the Pods of a Job and removes the finalizer of each at once.
 //!
-//! It makes the calls that no controller can do without, and nothing else: no watch, no status, no decision. Its
-//! throughput on a cluster is the most that a controller could reach there.
+//! It makes only the calls that no controller can avoid: no watch, no status, no decision. Its throughput on a cluster
+//! is the upper bound for any controller there.
 
 use std::{error::Error, path::PathBuf, sync::Arc};
 
@@ -30,10 +30,10 @@ pub(crate) struct WriteArgs {
     max_in_flight: usize,
 }
 
-/// Said on standard output when everything is written.
+/// Printed on standard output after the last write.
 pub(crate) const DONE: &str = "done";
 
-/// Writes all Pods.
+/// Writes all Pods, then waits on standard input.
 pub(crate) async fn run(args: WriteArgs) -> Result<(), Box<dyn Error>> {
     let client = cluster::connect(Some(&args.kubeconfig), None).await?;
     let namespace = args.namespace.as_str();
@@ -50,7 +50,7 @@ pub(crate) async fn run(args: WriteArgs) -> Result<(), Box<dyn Error>> {
         let (name, body) = template.pod(Some(index), None, suffix, None);
         let (client, pods, patch) = (client.clone(), Arc::clone(&pods), patch.clone());
         let pod = paths::pod(namespace, &name);
-        // A task each, as the controller's writers are: so both processors are used.
+        // Each write has its own task, as in the controller, so that both processors are used.
         async move {
             let written = tokio::spawn(async move {
                 client.create(&pods, body).await?;
@@ -68,7 +68,7 @@ pub(crate) async fn run(args: WriteArgs) -> Result<(), Box<dyn Error>> {
         .try_for_each(async |_| Ok(()))
         .await?;
     println!("{DONE}");
-    // Whoever measures this process ends it.
+    // The process stays alive to be measured, until its parent ends it.
     std::io::stdin().read_line(&mut String::new())?;
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Hollow nodes over HTTP: what they have room for, and who binds Pods to them.
+//! Tests hollow nodes over HTTP: their capacity, and the binding of Pods by other clients.
 
 use std::{
     path::Path,
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 const NODE: &str = "/api/v1/nodes/hollow-0";
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
-/// The process ends with the test.
+/// A child process that ends with the test.
 struct Kubelet(Child);
 
 impl Kubelet {
@@ -33,7 +33,7 @@ impl Kubelet {
 
 impl Drop for Kubelet {
     fn drop(&mut self) {
-        // It may have ended already; then there is nothing to end.
+        // It may have exited already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -54,7 +54,7 @@ fn pod(name: &str, cpu: &str, node: &str) -> Vec<u8> {
     pod.to_string().into_bytes()
 }
 
-/// What is at a path, once this holds of it.
+/// Waits until the object at a path meets the condition; returns it.
 async fn seen_when(client: &Client, path: &str, holds: impl Fn(&Value) -> bool) -> Value {
     let started = Instant::now();
     loop {

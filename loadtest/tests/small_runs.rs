@@ -1,6 +1,6 @@
-//! Small runs of the program, end to end: the files are there, and what they say is true.
+//! Runs the program end to end at small sizes: checks that its files exist and their content is right.
 //!
-//! lakh's binary has to lie beside the program's, as it does after a build of the workspace.
+//! lakh's binary must be in the same folder as this program, as after a build of the workspace.
 
 use std::{
     collections::BTreeSet,
@@ -16,7 +16,7 @@ use lakh::embedded::{
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// Runs a scenario; gives its report and the folder with all files.
+/// Runs a scenario; returns its report and the folder with all files.
 fn run(args: &[&str]) -> (Value, TempDir) {
     let folder = tempfile::tempdir().expect("a folder for temporary files");
     let output = program(&[args, &["--timeout", "60s", "--out", &text(folder.path())]].concat());
@@ -39,7 +39,7 @@ fn text(path: &Path) -> String {
     path.display().to_string()
 }
 
-/// How many calls of a kind there were, refused ones left out.
+/// Returns the number of calls of a kind, without refused ones.
 fn calls(report: &Value, verb: &str, resource: &str) -> u64 {
     let calls = report["calls"].as_array().expect("a list").iter();
     let counts = calls
@@ -227,7 +227,7 @@ fn the_bare_writer_makes_the_calls_and_no_others() {
 #[test]
 fn a_slow_server_is_slow() {
     let (report, _folder) = run(&["slow-server", "--size", "20", "--call-latency", "50ms"]);
-    // A Job's first Pod takes one call at least, and its end a few more.
+    // A Job's first Pod takes at least one call, and its end a few more.
     assert!(
         report["wallSeconds"]
             .as_f64()

@@ -1,4 +1,4 @@
-//! The arguments of `lakh`.
+//! Defines the arguments of `lakh`.
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 

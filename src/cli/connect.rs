@@ -1,4 +1,4 @@
-//! The way to the cluster for commands, with what to do where there is none.
+//! Configures a client for commands, and adds remedies to connection errors.
 
 use std::path::Path;
 
@@ -9,14 +9,14 @@ use crate::{
 
 use super::Problem;
 
-/// The remedy where no kubeconfig can be used.
+/// Remedy if no kubeconfig can be used.
 const NAME_ONE: &str =
     "export KUBECONFIG=FILE or --kubeconfig FILE names a cluster, lakh local starts one";
 
-/// The refusal of credentials.
+/// Status code of refused credentials.
 const UNAUTHORIZED: u16 = 401;
 
-/// A client for the cluster that is meant; it need not answer yet.
+/// Returns a client for the selected cluster; the cluster need not answer yet.
 pub(super) async fn configure(
     kubeconfig: Option<&Path>,
     context: Option<&str>,
@@ -25,11 +25,11 @@ pub(super) async fn configure(
     configured.map_err(|error| format!("{error}; {NAME_ONE}").into())
 }
 
-/// The remedy where the API server does not know the credentials.
+/// Remedy if the API server does not know the credentials.
 pub(super) const RENEW: &str = "the API server does not know these credentials, or they have expired: log in again or renew the \
      token, or name another kubeconfig (export KUBECONFIG=FILE, --kubeconfig, --context)";
 
-/// An error of the API server, in one line, with what to do about it if that is known.
+/// Returns an error of the API server in one line, with a remedy if one is known.
 pub(super) fn server_problem(url: &str, error: &ApiError) -> String {
     let told = format!("API server {url}: {error}");
     let is_here = ["//127.0.0.1", "//localhost", "//[::1]"];

@@ -1,4 +1,4 @@
-//! `lakh controller`: the controller against a cluster that is there.
+//! `lakh controller`: runs the controller against an existing cluster.
 
 use std::{env, time::Duration};
 
@@ -19,13 +19,13 @@ use super::{
     tunables::ModeName,
 };
 
-/// For so long another controller may leave alone what is to be done for a Job that it works on, too, until it is
-/// believed to be gone: the built-in one needs seconds, and after a change of its leader the 15 s of a lease.
+/// Time without action by another controller of a Job after which it counts as gone. The built-in controller acts
+/// within seconds, and after a change of its leader within the 15 s of a lease.
 const ALONE_AFTER: Duration = Duration::from_secs(60);
 
-/// Runs until it is asked to end, or a part of it breaks.
+/// Runs until a signal, or until a part of the controller breaks.
 pub(super) async fn run(args: ControllerArgs, mut requests: Requests) -> Result<u8, Problem> {
-    // Whoever asks for the end while the server is slow to answer is heard, too.
+    // A signal also ends the start, which may wait for a slow server.
     let begun = instant();
     let mut controller = tokio::select! {
         started = start(args) => started?,
@@ -34,7 +34,7 @@ pub(super) async fn run(args: ControllerArgs, mut requests: Requests) -> Result<
     let ready = controller.ready();
     let ready = async move {
         ready.await;
-        // To the millisecond.
+        // Rounded to milliseconds.
         let seconds = (begun.elapsed().as_secs_f64() * 1e3).round() / 1e3;
         tracing::info!(seconds, "ready: the caches are filled");
         std::future::pending().await
@@ -42,7 +42,7 @@ pub(super) async fn run(args: ControllerArgs, mut requests: Requests) -> Result<
     tokio::select! {
         () = requests.asked_to_end() => {}
         ended = controller.ended() => {
-            // Nothing is tidied up: what is found after a crash is what the next one starts from anyway.
+            // No cleanup: the next process recovers from any state that a crash leaves.
             complain(&ended.to_string());
             return Ok(FAILED);
         }
@@ -98,12 +98,12 @@ async fn start(args: ControllerArgs) -> Result<Controller, Problem> {
     if let Some(listen) = controller.showing() {
         tracing::info!(%listen, "the page is shown to who brings a token");
     }
-    // Nobody waits for it: a server that is away, or is older than 1.28, does not say.
+    // Not awaited: a server that is down, or older than 1.28, does not answer this.
     tokio::spawn(who);
     Ok(controller)
 }
 
-/// Says who we are to the server.
+/// Logs our user name, as the server knows it.
 async fn identity(client: Client) {
     let answer = client.send(&self_subject_review()).await;
     if let Some(name) = answer.ok().and_then(|body| decode_user_name(&body)) {

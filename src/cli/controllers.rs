@@ -1,10 +1,10 @@
-//! `--controllers`: which controllers run, in kube-controller-manager's notation.
+//! `--controllers`: selects the controllers to run, in kube-controller-manager's notation.
 //!
 //! `*` turns all of them on, `NAME` one on, `-NAME` one off. Without `*`, controllers that are not named are off.
 
 use crate::runtime::Controllers;
 
-/// A choice of a controller.
+/// Selects the field of a controller.
 type Chosen = fn(&mut Controllers) -> &mut bool;
 
 /// The controllers by name.
@@ -14,7 +14,7 @@ const NAMES: [(&str, Chosen); 3] = [
     ("ttl", |chosen| &mut chosen.ttl),
 ];
 
-/// Reads a list such as `job,ttl` or `*,-ttl`.
+/// Parses a list such as `job,ttl` or `*,-ttl`.
 pub(super) fn parse(text: &str) -> Result<Controllers, String> {
     let words: Vec<&str> = text.split(',').map(str::trim).collect();
     let mut chosen = Controllers::default();

@@ -1,4 +1,4 @@
-//! `lakh cron`: schedules of CronJobs, without a cluster; and what they mean, in words.
+//! `lakh cron`: evaluates and explains schedules of CronJobs, without a cluster.
 
 use crate::{
     clock::Clock,
@@ -7,7 +7,7 @@ use crate::{
 
 use super::{FAILED, OK, OutputError, Problem, args::CronCommand, complain, print};
 
-/// Does what is asked; or says what cannot be used.
+/// Runs the command, or returns the error of its arguments.
 pub(super) fn run(command: CronCommand) -> Result<u8, Problem> {
     match command {
         CronCommand::Next {
@@ -16,7 +16,7 @@ pub(super) fn run(command: CronCommand) -> Result<u8, Problem> {
             count,
         } => {
             let zone = time_zone.map(|name| match name.as_str() {
-                // The API takes neither: a zone must be said.
+                // The API accepts neither: a zone must be named.
                 "" | "Local" => Err(format!(
                     "--time-zone {name:?}: must be a zone of the IANA database"
                 )),
@@ -52,7 +52,7 @@ fn next(schedule: &Schedule, count: usize) -> Result<u8, OutputError> {
     Ok(OK)
 }
 
-/// What is wrong with a schedule, and where.
+/// Returns an error of a schedule with its position.
 fn in_place(expression: &str, error: &ScheduleError) -> String {
     let (part, character) = (error.part(), error.character());
     format!("{expression:?}: {part}, character {character}: {error}")

@@ -4,8 +4,8 @@ use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Hears SIGINT and SIGTERM from when it is made, also while nobody waits: one of them, made before
-/// anything else, misses none.
+/// Receives SIGINT and SIGTERM from its creation on. One created before anything else misses no signal, even while no
+/// task waits.
 #[derive(Debug)]
 pub(super) struct Requests {
     interrupt: Signal,
@@ -21,7 +21,7 @@ impl Requests {
         })
     }
 
-    /// Returns when the process is asked to end, or was since the last time.
+    /// Returns on a signal, or if one has arrived since the last call.
     pub(super) async fn asked_to_end(&mut self) {
         tokio::select! {
             _ = self.interrupt.recv() => {}

@@ -1,9 +1,9 @@
-//! `--feature-gates`, as in Kubernetes' components: young features are off by default.
+//! Parses `--feature-gates`, as in Kubernetes' components: young features are off by default.
 
 /// The gate of gang scheduling.
 const WORKLOAD_WITH_JOB: &str = "WorkloadWithJob";
 
-/// What is said of gates of Kubernetes' Job controller that are no choice here.
+/// Gates of Kubernetes' Job controller that are always on here.
 const ALWAYS_ON: &[&str] = &[
     "JobBackoffLimitPerIndex",
     "JobManagedBy",
@@ -12,18 +12,18 @@ const ALWAYS_ON: &[&str] = &[
     "MutableSchedulingDirectivesForSuspendedJobs",
 ];
 
-/// The gates that were typed: one or more, with commas between them.
+/// The gates of one flag: one or more, separated by commas.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Gates(Vec<bool>);
 
 impl Gates {
-    /// Reads `Name=true,Name=false`.
+    /// Parses `Name=true,Name=false`.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let gates = text.split(',').filter(|gate| !gate.trim().is_empty());
         gates.map(gate).collect::<Result<_, _>>().map(Self)
     }
 
-    /// Whether WorkloadWithJob is on: what was typed last counts.
+    /// Returns true if WorkloadWithJob is on; the last value given counts.
     pub(super) fn workload_with_job(all: &[Self]) -> bool {
         let mut typed = all.iter().flat_map(|gates| &gates.0);
         typed.next_back().copied().unwrap_or_default()

@@ -1,14 +1,14 @@
-//! Golden cases of what commands say: what was seen, and what is said of it.
+//! Runs golden cases of commands' messages: an input and the expected text.
 //!
-//! A file of a folder has cases: a title (`# ...`), what was seen as YAML, a line `=>`, and what is said.
-//! `UPDATE_GOLDEN=1` writes them anew.
+//! Each file of a folder has cases: a title (`# ...`), the input as YAML, a line `=>`, and the text. `UPDATE_GOLDEN=1`
+//! rewrites them.
 
 use std::{fs, path::Path};
 
-/// Between the two halves of a case.
+/// Separates the two halves of a case.
 const ARROW: &str = "=>\n";
 
-/// Checks all cases of a folder. `say` gets the name of the file and the first half of a case.
+/// Checks all cases of a folder. `say` receives the name of the file and the first half of a case.
 pub(super) fn check(folder: &str, at_least: usize, say: impl Fn(&str, &str) -> String) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
     let mut files: Vec<_> = fs::read_dir(&folder)

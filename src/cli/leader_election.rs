@@ -1,4 +1,4 @@
-//! The flags of leader election: kube-controller-manager's, and what is so where nothing is said.
+//! Defines the flags of leader election, with kube-controller-manager's names, and their defaults.
 
 use std::{collections::hash_map::RandomState, fs, hash::BuildHasher as _, time::Duration};
 
@@ -11,16 +11,16 @@ use crate::{
 
 use super::{Problem, args::duration};
 
-/// Where a Pod reads in which namespace it is.
+/// File with the namespace of this Pod.
 const OWN_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
 
-/// The namespace of the Lease of a controller that runs in no Pod; kube-controller-manager's, too.
+/// The namespace of the Lease of a controller outside of a Pod, as in kube-controller-manager.
 pub(super) const SYSTEM_NAMESPACE: &str = "kube-system";
 
-/// Each range is a shard in each replica, and a replica's loop asks all of them each time.
+/// Each range is a shard in each replica, and a replica's loop polls all of them each time.
 const MAX_RANGES: u32 = 64;
 
-/// So much of a Lease's name is for people; a hash tells the rest apart.
+/// Length of the readable part of a Lease's name; a hash makes the name unique.
 const READABLE: usize = 60;
 
 /// See the module's text.
@@ -66,7 +66,7 @@ fn usual() -> LeaseTimings {
 }
 
 impl LeaderElectionArgs {
-    /// The election of a controller with these options, if there is to be one.
+    /// Returns the election of a controller with these options, if there is to be one.
     pub(super) fn election(self, options: &Options) -> Result<Option<LeaderElection>, Problem> {
         if let Some(ranges) = self.replicas_share {
             if !self.leader_elect {
@@ -125,7 +125,7 @@ impl LeaderElectionArgs {
     }
 }
 
-/// The host's name and something that nobody else has, as client-go's programs call themselves.
+/// Returns the host's name with a unique suffix, as client-go's programs identify themselves.
 fn identity() -> String {
     let host = rustix::system::uname();
     let host = host.nodename().to_string_lossy();
@@ -134,7 +134,7 @@ fn identity() -> String {
     format!("{host}_{high:016x}{low:016x}")
 }
 
-/// A name that says which Jobs the controller works on.
+/// Returns a name that identifies the set of Jobs that the controller works on.
 pub(super) fn lease_name(mode: &Mode, namespaces: &[String]) -> String {
     let (mode, manager) = match mode {
         Mode::Replace => ("replace", None),
@@ -149,7 +149,7 @@ pub(super) fn lease_name(mode: &Mode, namespaces: &[String]) -> String {
     if manager.is_none() && namespaces.is_empty() {
         return name;
     }
-    // No manager and no namespace has a zero in its name. Every build must come to the same.
+    // Neither managers nor namespaces contain a zero byte. Every build must compute the same name.
     let mut identity = manager.clone().unwrap_or_default();
     for namespace in &namespaces {
         identity.push('\0');
@@ -169,7 +169,7 @@ pub(super) fn lease_name(mode: &Mode, namespaces: &[String]) -> String {
     format!("{plain}-{:016x}", stable_hash(identity.bytes()))
 }
 
-/// Whether it is a DNS subdomain, as names of objects are.
+/// Returns true if it is a DNS subdomain, as names of objects are.
 pub(super) fn is_subdomain(name: &str) -> bool {
     let is_label = |label: &str| {
         let mut letters = label.bytes();

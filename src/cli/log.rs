@@ -1,4 +1,4 @@
-//! Where the log goes, in which form, and how much of it.
+//! Sets up the log: its destination, its format and its level.
 //!
 //! Must not: log anything.
 
@@ -28,18 +28,18 @@ pub(super) enum LogFormat {
     Json,
 }
 
-/// How much is logged if nothing is said.
+/// Default log level of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Usual {
     /// Warnings: progress is shown otherwise.
     Warnings,
-    /// What an operator wants to know of a process in the background.
+    /// Events that an operator wants to know of a process in the background.
     News,
-    /// The terminal is drawn on: there, nothing is logged. A file gets warnings.
+    /// For a command that draws on the terminal: nothing is logged there. A file gets warnings.
     Screen,
 }
 
-/// Logs go to standard error: what is usual, more with each `-v`, or what `RUST_LOG` says.
+/// Logs to standard error: at the usual level, more with each `-v`, or as `RUST_LOG` says.
 pub(super) fn start(verbose: u8, usual: Usual, format: LogFormat) {
     if usual == Usual::Screen && stderr().is_terminal() {
         return;
@@ -54,7 +54,7 @@ pub(super) fn start(verbose: u8, usual: Usual, format: LogFormat) {
         stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|set| set.is_empty());
     let lines = fmt()
         .with_env_filter(filter)
-        // Else it panics if standard error is on a full disk, together with the task that logs.
+        // Otherwise a full disk behind standard error makes the logging task panic.
         .log_internal_errors(false)
         .with_ansi(is_colourful)
         .with_writer(stderr);
@@ -64,8 +64,8 @@ pub(super) fn start(verbose: u8, usual: Usual, format: LogFormat) {
     }
 }
 
-/// Writes the message and the fields of a line so that no value can end the line or drive a terminal: error messages come from
-/// servers, webhooks and policies, which tenants may write.
+/// Writes the message and the fields of a line so that no value can end the line or control a terminal: error messages
+/// come from servers, webhooks and policies, which tenants may write.
 fn escaped_fields() -> impl for<'w> FormatFields<'w> + Send + Sync + 'static {
     let write = |writer: &mut Writer<'_>, field: &Field, value: &dyn Debug| {
         if field.name() != "message" {
@@ -79,7 +79,7 @@ fn escaped_fields() -> impl for<'w> FormatFields<'w> + Send + Sync + 'static {
     debug_fn(write).delimited(" ")
 }
 
-/// Escapes characters that end a line, drive a terminal or reorder text.
+/// Escapes characters that end a line, control a terminal or reorder text.
 struct Escaping<'a, 'w>(&'a mut Writer<'w>);
 
 impl text::Write for Escaping<'_, '_> {

@@ -1,4 +1,4 @@
-//! `lakh completion` and `lakh man`: the command line as shells, man(1) and docs/commands.md are told of it.
+//! `lakh completion` and `lakh man`: describes the command line to shells, man(1) and docs/commands.md.
 //!
 //! Must not: know single commands or flags.
 
@@ -9,7 +9,7 @@ use clap_complete::{Shell, generate};
 
 use super::{OK, Problem, args::Args, output::put};
 
-/// Prints the script by which a shell completes commands and flags.
+/// Prints a shell's script that completes commands and flags.
 pub(super) fn complete(shell: Shell) -> Result<u8, Problem> {
     put(&script(shell))?;
     Ok(OK)
@@ -21,7 +21,7 @@ fn script(shell: Shell) -> Vec<u8> {
     script
 }
 
-/// Writes a manual page for each command into a folder, which is made if it is not there.
+/// Writes a manual page for each command into a folder, which is created if it is missing.
 pub(super) fn write_pages(folder: &Path) -> Result<u8, Problem> {
     let written =
         fs::create_dir_all(folder).and_then(|()| clap_mangen::generate_to(Args::command(), folder));
@@ -56,7 +56,7 @@ mod tests {
         assert!(error.to_string().contains("file"), "{error}");
     }
 
-    /// docs/commands.md is what the command line says of itself. `UPDATE_GOLDEN=1` writes it.
+    /// docs/commands.md is generated from the command line. `UPDATE_GOLDEN=1` writes it.
     #[cfg(feature = "embedded")]
     #[test]
     fn the_reference_is_of_this_command_line() {

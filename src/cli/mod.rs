@@ -1,7 +1,7 @@
-//! The command line: arguments in, an exit code out.
+//! The command line: parses arguments, runs the command and returns an exit code.
 //!
-//! Exit codes: 0, success; 1, a Job failed, the time ran out, a part of the controller broke, or the doctor found
-//! something; 2, invalid arguments or files, and nothing was done; 124, a Job that was watched did not end in time; 141,
+//! Exit codes: 0, success; 1, a Job failed, the time ran out, a part of the controller broke, or the doctor found a
+//! problem; 2, invalid arguments or files, and nothing was done; 124, a Job that was watched did not end in time; 141,
 //! the reader of the output has gone.
 //!
 //! Must not: hold anything that a user of the library needs.
@@ -36,6 +36,11 @@ mod ui;
 mod why;
 mod words;
 
+#[cfg(all(test, feature = "embedded"))]
+pub(crate) use doctor::{Verdict, examine_by};
+#[cfg(all(test, feature = "embedded"))]
+pub(crate) use why::explain_by;
+
 use std::process::ExitCode;
 
 use clap::Parser as _;
@@ -46,17 +51,17 @@ use finish::Requests;
 use output::say;
 use output::{CLOSED_PIPE, OutputError, complain, print};
 
-/// Everything went well.
+/// Success.
 const OK: u8 = 0;
-/// A Job failed, the time ran out, a part of the controller broke, or the doctor found something.
+/// A Job failed, the time ran out, a part of the controller broke, or the doctor found a problem.
 const FAILED: u8 = 1;
-/// What was given cannot be used.
+/// The arguments or files are invalid.
 const UNUSABLE: u8 = 2;
 
-/// `--timeout` ran out before the Job had ended. As of timeout(1).
+/// `--timeout` ran out before the Job had ended. As in timeout(1).
 const TIMED_OUT: u8 = 124;
 
-/// What was given cannot be used, and why.
+/// An error of arguments or files.
 type Problem = Box<dyn std::error::Error + Send + Sync>;
 
 /// Runs the command line of this process.
@@ -67,7 +72,7 @@ pub fn main() -> ExitCode {
     })
 }
 
-/// Prints help, version or a parser error; gives the exit code.
+/// Prints help, version or a parser error; returns the exit code.
 fn refuse(error: clap::Error) -> u8 {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let error = tips::with_tip(error, &words);
@@ -77,7 +82,7 @@ fn refuse(error: clap::Error) -> u8 {
     }
 }
 
-/// Runs a command line; gives the exit code.
+/// Runs a command line; returns the exit code.
 fn run(args: Args) -> u8 {
     log::start(args.verbose, usual_log(&args.command), args.log_format);
     open_files::raise_limit();
@@ -104,7 +109,7 @@ fn run(args: Args) -> u8 {
             Command::Man { folder } => manual::write_pages(&folder),
         }
     });
-    // Whatever is still under way is not waited for: it was given its time.
+    // Tasks that still run are not awaited: they had their time.
     runtime.shutdown_background();
     match ended {
         Ok(code) => code,
@@ -115,8 +120,8 @@ fn run(args: Args) -> u8 {
     }
 }
 
-/// The threads that do the work. The controller alone has one: what it does between two calls is so
-/// short that to hand it from thread to thread costs more than it gains.
+/// Creates the runtime. All commands but `lakh local` use one thread: the controller's work between two calls is so
+/// short that handing it to another thread costs more than it gains.
 fn runtime(command: &Command) -> std::io::Result<tokio::runtime::Runtime> {
     let mut builder = match command {
         #[cfg(feature = "embedded")]
@@ -134,7 +139,7 @@ fn usual_log(command: &Command) -> log::Usual {
     }
 }
 
-/// Reports invalid arguments or files.
+/// Reports invalid arguments or files; returns the exit code.
 fn unusable(message: &str) -> u8 {
     complain(message);
     UNUSABLE

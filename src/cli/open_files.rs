@@ -1,9 +1,9 @@
-//! The limit on open files, and so on connections, of this process.
+//! Raises the process's limit on open files, and so on connections.
 
 use rustix::process::{Resource, getrlimit, setrlimit};
 
-/// Raises the limit as far as it may be raised. The usual one, 1024, is kept for programs that use
-/// select(2), and a few hundred writes and watches come near it.
+/// Raises the soft limit to the hard limit. The usual soft limit of 1024 exists for programs that use select(2); a few
+/// hundred writes and watches come near it.
 pub(super) fn raise_limit() {
     let limit = getrlimit(Resource::Nofile);
     let mut raised = limit;

@@ -1,8 +1,8 @@
-//! The result of a command on standard output, and objects for programs as text.
+//! Prints the result of a command to standard output, and formats objects for programs.
 //!
-//! Everything that a command prints goes through [`print()`] or [`put`]. A reader that has gone ends the command quietly, as
-//! SIGPIPE ends others: `main` makes [`CLOSED_PIPE`] of the error. Progress goes to standard error, where nothing depends on a
-//! reader.
+//! Everything that a command prints goes through [`print()`] or [`put`]. If the reader has gone, the command ends
+//! quietly, as SIGPIPE ends other programs: `main` turns the error into [`CLOSED_PIPE`]. Progress goes to standard
+//! error, where nothing depends on a reader.
 
 use std::io::{self, ErrorKind, Write as _};
 
@@ -17,7 +17,7 @@ pub(super) const CLOSED_PIPE: u8 = 128 + 13;
 pub(super) struct OutputError(io::Error);
 
 impl OutputError {
-    /// True if the reader has gone, which is no error.
+    /// Returns true if the reader has gone, which is no error.
     pub(super) fn is_closed_pipe(&self) -> bool {
         self.0.kind() == ErrorKind::BrokenPipe
     }
@@ -46,17 +46,17 @@ pub(super) fn complain(message: &str) {
     let _ = writeln!(io::stderr(), "lakh: {message}");
 }
 
-/// JSON over several lines.
+/// Formats an object as JSON on several lines.
 pub(super) fn json(object: &impl Serialize) -> String {
     serde_json::to_string_pretty(object).expect("text, numbers and lists are JSON")
 }
 
-/// JSON on one line.
+/// Formats an object as JSON on one line.
 pub(super) fn json_line(object: &impl Serialize) -> String {
     serde_json::to_string(object).expect("text, numbers and lists are JSON")
 }
 
-/// YAML.
+/// Formats an object as YAML.
 pub(super) fn yaml(object: &impl Serialize) -> String {
     let text = serde_saphyr::to_string(object).expect("text, numbers and lists are YAML");
     text.trim_end().to_owned()

@@ -1,5 +1,5 @@
-//! What becomes of the process when a loop of the controller goes wrong: the command line as a process of its
-//! own, in a build that has such a loop.
+//! Checks how the process ends when a loop of the controller fails. The command line runs as a child process, in a
+//! build that can inject the failure.
 
 use std::{
     io::{Read as _, Write as _},
@@ -47,7 +47,7 @@ fn start(arguments: &[&str], poison: &str) -> Child {
         .expect("it can be started")
 }
 
-/// Waits for its end; gives the exit code and the last line that it said.
+/// Waits for its end; returns the exit code and the last line of standard error.
 fn end(mut child: Child) -> (Option<i32>, String) {
     let started = instant();
     while child.try_wait().expect("it can be waited for").is_none() {
@@ -90,7 +90,7 @@ fn a_local_run_with_a_loop_less_ends_with_1() {
     }
 }
 
-/// What is answered at a path, and whether it is 200.
+/// Returns the answer at a path, and true if its status is 200.
 fn ask(address: &str, path: &str) -> Option<(bool, String)> {
     let mut stream = TcpStream::connect(address).ok()?;
     let request = format!("GET {path} HTTP/1.1\r\nHost: lakh\r\nConnection: close\r\n\r\n");
@@ -100,9 +100,9 @@ fn ask(address: &str, path: &str) -> Option<(bool, String)> {
     Some((answer.contains(" 200 OK"), answer))
 }
 
-/// Starts the command with a loop that gets stuck; gives it, and where it answers probes.
+/// Starts the command with a loop that gets stuck; returns it and its address for probes.
 fn start_stuck(command: &str, config: &str) -> (Child, String) {
-    // Free a moment ago.
+    // A port that was free just now.
     let port = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = port.local_addr().expect("it has an address").to_string();
     drop(port);
@@ -119,13 +119,13 @@ fn start_stuck(command: &str, config: &str) -> (Child, String) {
 fn a_loop_that_is_stuck_fails_livez_by_its_name() {
     let folder = tempfile::tempdir().expect("a folder");
     let config = folder.path().join("config");
-    // Nobody is there, which is waited for.
+    // No server listens there, so the controller waits.
     let text = "{apiVersion: v1, kind: Config, current-context: x,
       clusters: [{name: c, cluster: {server: 'http://127.0.0.1:1'}}], users: [{name: u, user: {}}],
       contexts: [{name: x, context: {cluster: c, user: u}}]}";
     std::fs::write(&config, text).expect("it can be written");
     let config = config.display().to_string();
-    // Both at once: it takes ten seconds until they are known to be stuck.
+    // Both at once: it takes ten seconds until their loops count as stuck.
     let started = instant();
     let commands = ["local", "controller"].map(|command| (command, start_stuck(command, &config)));
     for (_, (_, address)) in &commands {

@@ -1,4 +1,4 @@
-//! Tips for command lines that cannot be used: what a word was probably meant to be, and what a command takes.
+//! Adds tips to errors about invalid command lines: the word that was probably meant, or the right usage.
 //!
 //! Must not: accept anything that the parser refuses.
 
@@ -10,10 +10,10 @@ use strsim::osa_distance;
 
 use super::args::Args;
 
-/// A word that differs in so many letters from a known one is taken for a typo of it.
+/// Maximum edit distance at which a word counts as a typo of a known one.
 const TYPO: usize = 2;
 
-/// Commands of kubectl and others, and the command that does the same here.
+/// Commands of kubectl and other tools, and the command that does the same here.
 const KNOWN: [(&[&str], &str); 5] = [
     (
         &["get", "list", "ls", "ps", "jobs"],
@@ -37,14 +37,14 @@ const KNOWN: [(&[&str], &str); 5] = [
     ),
 ];
 
-/// Suggestions of the parser itself: it goes by how much two words sound alike.
+/// Suggestions of the parser, which compares words by similarity of strings.
 const OWN: [ContextKind; 3] = [
     ContextKind::SuggestedSubcommand,
     ContextKind::SuggestedArg,
     ContextKind::SuggestedValue,
 ];
 
-/// The error with a tip of ours in place of the parser's, where there is a better one or none is right. `words` are the
+/// Returns the error with our tip in place of the parser's, where ours is better or no tip is right. `words` are the
 /// arguments, without the program's name.
 pub(super) fn with_tip(mut error: Error, words: &[String]) -> Error {
     let tip = match error.kind() {
@@ -76,7 +76,7 @@ pub(super) fn with_tip(mut error: Error, words: &[String]) -> Error {
     error
 }
 
-/// A word of the error's context; empty if there is none.
+/// Returns a word of the error's context; empty if there is none.
 fn text(error: &Error, kind: ContextKind) -> String {
     match error.get(kind) {
         Some(ContextValue::String(text)) => text.clone(),
@@ -85,7 +85,7 @@ fn text(error: &Error, kind: ContextKind) -> String {
     }
 }
 
-/// Suggests a command in place of one that does not exist.
+/// Suggests a command in place of an unknown one.
 fn subcommand(word: &str) -> Option<String> {
     let commands = Args::command();
     let commands = commands.get_subcommands().map(|command| {
@@ -105,7 +105,7 @@ fn subcommand(word: &str) -> Option<String> {
         .map(|(_, tip)| tip)
 }
 
-/// Suggests the arguments of a command in place of one that it does not know.
+/// Suggests the right usage in place of an argument that the command does not know.
 fn argument_of(words: &[String], argument: &str) -> Option<String> {
     let mut commands = words
         .iter()
@@ -130,7 +130,7 @@ mod tests {
 
     use super::*;
 
-    /// The message for a command line.
+    /// Returns the message for a command line.
     fn refused(line: &str) -> String {
         let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
         let all = std::iter::once("lakh".to_owned()).chain(words.clone());

@@ -1,4 +1,4 @@
-//! The numbers that you may tune, as flags.
+//! Defines the flags for the settings of the controller.
 
 use std::time::Duration;
 
@@ -90,7 +90,7 @@ pub(super) struct Tunables {
     template_memory: u32,
 }
 
-/// What is so if nobody says otherwise.
+/// Returns the defaults.
 fn defaults() -> Options {
     Options::default()
 }
@@ -116,7 +116,7 @@ fn at_least_one() -> clap::builder::RangedI64ValueParser<u32> {
 }
 
 impl Tunables {
-    /// The controller's options, with probes answered at `listen`; in the mode `usual` if none is named.
+    /// Returns the controller's options, with probes answered at `listen`; `usual` is the default mode.
     pub(super) fn options(
         self,
         usual: ModeName,
@@ -157,10 +157,10 @@ impl Tunables {
     }
 }
 
-/// The mode of this name, with the name that Jobs have for us in it, if one was given.
+/// Returns the mode of this name, with our name in `spec.managedBy` if one was given.
 pub(super) fn mode(name: ModeName, manager: Option<ManagerName>) -> Result<Mode, Problem> {
     match (name, manager) {
-        // Without the mode, the name would be of no use and all other Jobs be taken.
+        // Without the mode the name would have no effect, and all other Jobs would be taken.
         (ModeName::Replace | ModeName::Both, Some(_)) => {
             Err("--managed-by-name goes with --mode managed-by".into())
         }
@@ -173,11 +173,11 @@ pub(super) fn mode(name: ModeName, manager: Option<ManagerName>) -> Result<Mode,
     }
 }
 
-/// The controllers that run in a mode if none are named.
+/// Returns the controllers that run by default in a mode.
 pub(super) fn usual_controllers(mode: &Mode) -> Controllers {
     match mode {
         Mode::Replace | Mode::Both => Controllers::default(),
-        // No field tells the built-in controller to leave a CronJob alone.
+        // CronJobs have no field that makes the built-in controller leave one alone.
         Mode::ManagedBy(_) => Controllers {
             cronjob: false,
             ..Controllers::default()

@@ -1,4 +1,4 @@
-//! The flags by which the page at `/ui` is shown to others than who asks from the controller's machine.
+//! Defines the flags that serve the page at `/ui` to clients on other machines.
 //!
 //! Must not: open anything.
 
@@ -42,7 +42,7 @@ pub(super) struct UiArgs {
 }
 
 impl UiArgs {
-    /// Where to show the page to others, if anywhere.
+    /// Returns the options of the page for other machines, if it is enabled.
     pub(super) fn options(self) -> Result<Option<UiOptions>, Problem> {
         let Some(listen) = self.ui_listen else {
             return Ok(None);

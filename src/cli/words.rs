@@ -1,4 +1,4 @@
-//! Numbers, times and lists for people.
+//! Formats numbers, times and lists for users.
 //!
 //! Must not: judge.
 
@@ -6,7 +6,7 @@ use std::{collections::BTreeSet, fmt::Display, time::Duration};
 
 use crate::model::Time;
 
-/// So many names stand for all.
+/// Number of names that are shown of a longer list.
 const SHOWN: usize = 3;
 
 /// `1 Pod`, `2 Pods`.
@@ -17,7 +17,7 @@ pub(super) fn count(number: usize, noun: &str) -> String {
     }
 }
 
-/// Some names; of many, the first and how many more there are.
+/// Joins names; of many, the first ones and the number of the rest.
 pub(super) fn names<T: Display>(all: impl IntoIterator<Item = T>) -> String {
     let mut all = all.into_iter();
     let shown: Vec<String> = all
@@ -31,12 +31,12 @@ pub(super) fn names<T: Display>(all: impl IntoIterator<Item = T>) -> String {
     }
 }
 
-/// The same, each name once and in order.
+/// Does the same, each name once and sorted.
 pub(super) fn names_once<T: Display + Ord>(all: impl IntoIterator<Item = T>) -> String {
     names(all.into_iter().collect::<BTreeSet<T>>())
 }
 
-/// How long something takes, as roughly as people say it.
+/// Formats a duration, rounded to one unit.
 pub(super) fn span(time: Duration) -> String {
     let seconds = time.as_secs();
     match seconds {
@@ -47,7 +47,7 @@ pub(super) fn span(time: Duration) -> String {
     }
 }
 
-/// So many a second, by the unit in which that is a number that people can see before them.
+/// Formats a rate, per second, minute or hour, so that the number is at least 1 if possible.
 pub(super) fn rate(per_second: f64) -> String {
     let (number, unit) = match per_second {
         1.0.. => (per_second, "second"),
@@ -61,9 +61,9 @@ pub(super) fn rate(per_second: f64) -> String {
     }
 }
 
-/// A time of day by the clocks of UTC, with the date if it is not near.
+/// Formats a time of day in UTC, with the date if the time is not near.
 pub(super) fn moment(at: Time, now: Time) -> String {
-    /// Nobody takes another day's time for today's within this.
+    /// Within this distance the day is unambiguous.
     const NEAR: Duration = Duration::from_secs(12 * 3_600);
     let text = at.to_rfc3339();
     let is_near = at.since(now).max(now.since(at)) < NEAR;
@@ -73,7 +73,7 @@ pub(super) fn moment(at: Time, now: Time) -> String {
     }
 }
 
-/// Text without what a terminal would obey: a container says what it likes in its last message.
+/// Replaces control characters: a container's last message may contain any.
 pub(super) fn harmless(text: &str) -> String {
     let letters = text.chars();
     let letters = letters.map(|it| match it {
@@ -84,7 +84,7 @@ pub(super) fn harmless(text: &str) -> String {
     letters.collect()
 }
 
-/// Text of at most so many characters. An ellipsis stands for the part that is left out.
+/// Cuts a text to at most `most` characters. An ellipsis replaces the rest.
 pub(super) fn cut(text: &str, most: usize) -> String {
     match text.char_indices().nth(most.saturating_sub(1)) {
         Some((end, _)) if text.chars().count() > most => {
@@ -94,7 +94,7 @@ pub(super) fn cut(text: &str, most: usize) -> String {
     }
 }
 
-/// A list of indexes that fits on a line.
+/// Cuts a list of indexes to fit on a line.
 pub(super) fn short_list(list: &str) -> String {
     const MOST: usize = 60;
     match list.get(..MOST).and_then(|start| start.rfind(',')) {

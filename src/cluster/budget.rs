@@ -1,10 +1,11 @@
 //! Limits the connections to an API server by the process's limit on open files.
 //!
-//! The probe port, files of credentials and the runtimes need descriptors, too, so some are reserved for them. A call
-//! takes a slot first, in the order of arrival, and keeps it until it is answered; a watch keeps it while it is open. So
-//! calls wait for each other and do not fail for want of descriptors. Idle connections are closed to make room for new ones.
+//! The probe port, credential files and the runtimes need descriptors, too, so some are reserved for them. A request
+//! first waits for a slot, in order of arrival, and keeps it until its response; a watch keeps it while it is open. So
+//! requests wait for each other instead of failing for lack of descriptors. Idle connections are closed to make room
+//! for new ones.
 //!
-//! Must not: open a connection, or know what is sent.
+//! Must not: open a connection, or know the content of requests.
 
 use std::{
     error::Error,
@@ -20,22 +21,23 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::{pool::Pool, transport::TransportError};
 
-/// Descriptors for what a process opens after its first connection: runtimes, listeners, files.
+/// Descriptors for files that a process opens after its first connection: runtimes, listeners, files.
 const OTHERS: usize = 16;
 
-/// The fewest connections with which the controller can work: its watches, the Lease, and some writes.
+/// The fewest connections that the controller can work with: its watches, the Lease, and some writes.
 const FEWEST: usize = 8;
 
 /// `EMFILE` and `ENFILE`.
 const OUT_OF_DESCRIPTORS: [rustix::io::Errno; 2] =
     [rustix::io::Errno::MFILE, rustix::io::Errno::NFILE];
 
-/// The descriptors that a port of the process may use for its connections, of so many in all.
+/// Returns the number of descriptors that a port of the process may use for its connections: a quarter of `limit`, and
+/// at most `most`.
 pub(crate) fn descriptors_of_a_port(limit: usize, most: usize) -> usize {
     (limit / 4).clamp(8, most)
 }
 
-/// The process's limit on open files.
+/// Returns the process's limit on open files.
 pub(crate) fn descriptor_limit() -> usize {
     let limit = getrlimit(Resource::Nofile).current;
     limit.map_or(usize::MAX, |limit| {
@@ -43,7 +45,9 @@ pub(crate) fn descriptor_limit() -> usize {
     })
 }
 
-/// See the module's text. Clients of one server share it.
+/// The connection limit of a process. Clients of one server share it.
+///
+/// A connection needs a slot ([`Budget::slot`]) before it is opened and counted ([`Budget::open`]).
 #[derive(Debug)]
 pub(super) struct Budget {
     slots: Arc<Semaphore>,
@@ -63,7 +67,7 @@ impl Drop for OpenGuard {
 }
 
 impl Budget {
-    /// The connections that the process's limit leaves.
+    /// Creates the budget from the descriptors that the process's limit leaves.
     pub(super) fn of_process() -> Arc<Self> {
         let limit = descriptor_limit();
         let open = std::fs::read_dir("/proc/self/fd").map_or(OTHERS, Iterator::count);
@@ -71,7 +75,7 @@ impl Budget {
         Self::new(limit.saturating_sub(open + OTHERS + port).max(FEWEST))
     }
 
-    /// At most so many connections.
+    /// Creates a budget of at most this many connections.
     pub(super) fn new(most: usize) -> Arc<Self> {
         let most = most.min(Semaphore::MAX_PERMITS);
         Arc::new(Self {
@@ -82,7 +86,7 @@ impl Budget {
         })
     }
 
-    /// Connections of this pool are closed where there is no room.
+    /// Adds a pool. Its idle connections may be closed to make room.
     pub(super) fn add(&self, pool: &Arc<Pool>) {
         let mut pools = self.pools.lock();
         pools.retain(|pool| pool.strong_count() > 0);
@@ -94,7 +98,7 @@ impl Budget {
         Ok(Arc::clone(&self.slots).acquire_owned().await?)
     }
 
-    /// Counts a connection that is about to be opened; an idle one is closed if there are too many with it.
+    /// Counts a connection that is about to be opened. Closes an idle one if the limit is exceeded.
     pub(super) fn open(&self) -> OpenGuard {
         if self.open.fetch_add(1, Ordering::Relaxed) >= self.most {
             self.close_idle();

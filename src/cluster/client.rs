@@ -1,4 +1,4 @@
-//! Calls to the API server, as bytes.
+//! Calls the API server; requests and answers are bytes.
 
 use std::{
     sync::Arc,
@@ -21,29 +21,29 @@ use super::{
     transport::{Transport, TransportError},
 };
 
-/// How long a call may take; the API server itself gives up after as long.
+/// Timeout of a call; the API server itself gives up after as long.
 const CALL_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The longest wait for the head of a watch. A proxy may hold back its head until the first byte of its body comes,
-/// and in a quiet cluster that is a bookmark: kube-apiserver sends one after 60 to 75 s.
+/// Timeout for the head of a watch's response. A proxy may hold the head back until the first byte of the body, and in
+/// a quiet cluster that is a bookmark: kube-apiserver sends one after 60 to 75 s.
 const OPEN_TIMEOUT: Duration = Duration::from_secs(100);
 
-/// A path that costs the server next to nothing. Whatever it answers, it answers.
+/// A path that costs the server next to nothing. Any response to it shows that the server answers.
 const PING_PATH: &str = "/version";
 
 /// The body of a successful answer.
 pub type Answer = Bytes;
 
-/// A watch that has begun.
+/// An open watch.
 pub struct Watch {
-    /// How its events are encoded.
+    /// Encoding of its events.
     pub encoding: Encoding,
-    /// What comes, as it comes.
+    /// The pieces of its body, as they arrive.
     pub pieces: BoxStream<'static, Result<Bytes>>,
 }
 
-/// Called after each request with its method, the status code of the answer (`None` without one), and the time until the
-/// answer was complete, for a watch until it was open.
+/// Called after each request with its method, the status code of the answer (`None` without one), and a duration. The
+/// duration ends when the answer is complete, or when the watch is open.
 pub type OnRequest = dyn Fn(&Method, Option<u16>, Duration) + Send + Sync;
 
 /// A connection to an API server; clones share it.
@@ -53,6 +53,7 @@ pub struct Client {
     on_request: Option<Arc<OnRequest>>,
     server_status: Arc<ServerStatus>,
     default_namespace: Arc<str>,
+    cluster_name: Option<Arc<str>>,
 }
 
 impl std::fmt::Debug for Client {
@@ -68,10 +69,18 @@ impl Client {
             on_request: None,
             default_namespace: default_namespace.into(),
             server_status: Arc::new(ServerStatus::new(url)),
+            cluster_name: None,
         }
     }
 
-    /// The same server, by connections that this one does not share, whose sockets are among these if some are given.
+    /// The same client, which knows the cluster by this name.
+    #[must_use]
+    pub(super) fn with_cluster_name(mut self, name: Option<String>) -> Self {
+        self.cluster_name = name.map(Into::into);
+        self
+    }
+
+    /// Returns a client of the same server with connections of its own, on these sockets if some are given.
     #[must_use]
     pub fn with_own_connections(&self, sockets: Option<Sockets>) -> Self {
         Self {
@@ -79,33 +88,39 @@ impl Client {
             on_request: self.on_request.clone(),
             server_status: Arc::clone(&self.server_status),
             default_namespace: Arc::clone(&self.default_namespace),
+            cluster_name: self.cluster_name.clone(),
         }
     }
 
-    /// The same client, which calls `on_request` after each request.
+    /// Returns the same client, which calls `on_request` after each request.
     #[must_use]
     pub fn observed(mut self, on_request: Arc<OnRequest>) -> Self {
         self.on_request = Some(on_request);
         self
     }
 
-    /// Where the server is.
+    /// Returns the server's URL.
     pub fn url(&self) -> &str {
         self.server_status.url()
     }
 
-    /// The namespace that people mean who name none: that of the kubeconfig's context.
+    /// Returns the default namespace: that of the kubeconfig's context.
     pub fn default_namespace(&self) -> &str {
         &self.default_namespace
     }
 
-    /// The time since the server answered a call or sent a piece of a watch; since the start, if it never did.
+    /// The cluster's name in the kubeconfig, if the client was made from one.
+    pub fn cluster_name(&self) -> Option<&str> {
+        self.cluster_name.as_deref()
+    }
+
+    /// Returns the time since the server answered a call or sent a piece of a watch; since the start, if it never did.
     pub fn silence(&self) -> Duration {
         self.server_status.silence()
     }
 
-    /// Calls the server to see whether it answers within this time. Fails only if there was silence: a connection that
-    /// is refused ends it, too.
+    /// Calls the server to see whether it answers within this time. Fails only on a timeout: a refused connection
+    /// counts as an answer, too.
     pub async fn ping(&self, longest: Duration) -> Result<()> {
         let call = Call::get(PING_PATH);
         let answer = tokio::time::timeout(longest, self.exchange(&call)).await;
@@ -118,12 +133,12 @@ impl Client {
         })
     }
 
-    /// What is wrong with the server, if the last call was not answered, or refused for its credentials.
+    /// Returns the current problem if the last call was not answered, or refused for its credentials.
     pub fn trouble(&self) -> Option<Trouble> {
         self.server_status.trouble()
     }
 
-    /// Makes a call; an answer that is no success becomes an error.
+    /// Makes a call; an unsuccessful answer becomes an error.
     pub async fn send(&self, call: &Call) -> Result<Answer> {
         let response = self.exchange(call).await?;
         if response.status().is_success() {
@@ -132,39 +147,38 @@ impl Client {
         Err(refusal(&response))
     }
 
-    /// GET of JSON.
+    /// Sends a GET for JSON.
     pub async fn get(&self, path: &str) -> Result<Answer> {
         self.send(&Call::get(path)).await
     }
 
-    /// POST of a JSON object.
+    /// Sends a POST of a JSON object.
     pub async fn create(&self, path: &str, body: impl Into<Bytes>) -> Result<Answer> {
         self.send(&Call::create(path, body)).await
     }
 
-    /// POST of a JSON object; the answer is the whole object, or whatever the server said instead
-    /// with its status code.
+    /// Sends a POST of a JSON object; returns the status code and the body: the whole object, or the server's error.
     pub async fn post(&self, path: &str, body: impl Into<Bytes>) -> Result<(u16, Answer)> {
         let response = self.exchange(&Call::create_whole(path, body)).await?;
         Ok((response.status().as_u16(), response.into_body()))
     }
 
-    /// PATCH.
+    /// Sends a PATCH.
     pub async fn patch(&self, path: &str, patch: Patch, body: impl Into<Bytes>) -> Result<Answer> {
         self.send(&Call::patch(path, patch, body)).await
     }
 
-    /// DELETE with default options.
+    /// Sends a DELETE with default options.
     pub async fn delete(&self, path: &str) -> Result<Answer> {
         self.send(&Call::delete(path)).await
     }
 
-    /// DELETE with these options, as JSON.
+    /// Sends a DELETE with these options, as JSON.
     pub async fn delete_with(&self, path: &str, options: impl Into<Bytes>) -> Result<Answer> {
         self.send(&Call::delete_with(path, options)).await
     }
 
-    /// GET of a watch in JSON: pieces of its lines, as they come.
+    /// Sends a GET for a watch in JSON; returns pieces of its lines, as they arrive.
     pub async fn watch(&self, path: &str) -> Result<BoxStream<'static, Result<Bytes>>> {
         Ok(self
             .open_within(&Call::get(path), CALL_TIMEOUT)
@@ -172,7 +186,7 @@ impl Client {
             .pieces)
     }
 
-    /// Makes a call whose answer comes piece by piece.
+    /// Makes a call with a streamed answer.
     pub async fn open(&self, call: &Call) -> Result<Watch> {
         self.open_within(call, OPEN_TIMEOUT).await
     }
@@ -211,7 +225,7 @@ impl Client {
         })
     }
 
-    /// Makes a call and gives whatever is answered, headers and all.
+    /// Makes a call and returns any answer, with its headers.
     pub async fn exchange(&self, call: &Call) -> Result<Response<Bytes>> {
         named(&call.path)?;
         let begun = instant();
@@ -230,7 +244,7 @@ impl Client {
 
     fn record(&self, call: &Call, begun: Instant, code: std::result::Result<u16, &ApiError>) {
         if let Some(on_request) = &self.on_request {
-            // An answer that is no success is an error here, with its code.
+            // An unsuccessful answer is an error here, with its code.
             let code = code.unwrap_or_else(|error| error.code);
             let code = Some(code).filter(|code| *code != 0);
             on_request(&call.method, code, begun.elapsed());
@@ -239,8 +253,8 @@ impl Client {
     }
 }
 
-/// Refuses a path in which a name is missing. A server takes that of an object without a name for the
-/// collection's, and a deletion for one of all that is in it.
+/// Refuses a path in which a name is missing. A server takes the path of an object without a name for that of the
+/// collection, and would delete everything in it.
 fn named(path: &str) -> Result<()> {
     let path = path.split_once('?').map_or(path, |(path, _)| path);
     if path.ends_with('/') || path.contains("//") {
@@ -257,7 +271,7 @@ async fn in_time<T>(longest: Duration, call: impl Future<Output = Result<T>>) ->
     answer.map_err(|_| ApiError::no_answer(format!("no answer within {seconds} s")))?
 }
 
-/// What an answer says that is no success.
+/// Returns the error that an unsuccessful answer describes.
 fn refusal(response: &Response<Bytes>) -> ApiError {
     let status = response.status().as_u16();
     ApiError::from_response(status, response.body(), retry_after(response))
@@ -272,7 +286,7 @@ fn no_answer(error: impl Into<TransportError>) -> ApiError {
     ApiError::no_answer(chain(&*error.into()))
 }
 
-/// An error with its causes, as one line.
+/// Returns an error with its causes, as one line.
 fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

@@ -1,11 +1,11 @@
-//! Sockets of a busy namespace, whose owner is woken once for several answers.
+//! Batches the wakeups of a busy namespace's sockets, so that their owner handles several answers at once.
 //!
-//! To be woken for each of a Pod's five answers and events costs several times what is then done with it. So these
-//! sockets have a list of events (epoll) of their own. A task looks at it, and waits between two looks: by then more has
-//! come, as network cards let packets gather (interrupt moderation). Nothing else waits for that: other namespaces'
-//! sockets, timers, signals and messages wake the thread as ever.
+//! A wakeup for each of a Pod's five answers and events costs several times their handling. So these sockets have an
+//! epoll instance of their own. A task polls it and sleeps between two polls while more arrives, like a network card's
+//! interrupt moderation. Nothing else is delayed: other namespaces' sockets, timers, signals and messages wake the
+//! thread as usual.
 //!
-//! Must not: run calls, or know what the bytes are.
+//! Must not: run calls, or interpret the bytes.
 
 use std::{
     io::{self, IoSlice, Read as _, Write as _},
@@ -33,22 +33,23 @@ use tokio::{
 };
 use tokio_util::{either::Either, task::AbortOnDropHandle};
 
-/// How many events are taken from the kernel at a time; tokio takes as many.
+/// Events taken from the kernel per poll; as many as in tokio.
 const EVENTS: usize = 1024;
 
 task_local! {
-    /// Whose sockets those are that are opened by this.
+    /// The sockets that connections opened in this scope belong to.
     static OPENED_FOR: Sockets;
 }
 
-/// See the module's text. Dropped, nothing comes by its sockets any more.
+/// Owner of a set of sockets with batched wakeups, and of the task that polls them. Once it is dropped, the sockets
+/// receive no more events.
 #[derive(Debug)]
 pub struct CoalescedIo {
     sockets: Sockets,
     driver: AbortOnDropHandle<io::Result<()>>,
 }
 
-/// The sockets; clones share them.
+/// Handle to the set of sockets; clones share it.
 #[derive(Clone, Debug)]
 pub struct Sockets(Arc<Reactor>);
 
@@ -56,12 +57,12 @@ pub struct Sockets(Arc<Reactor>);
 struct Reactor {
     registry: Registry,
     open: Mutex<Slab<Arc<Readiness>>>,
-    /// How long events may gather, in microseconds.
+    /// Pause between two polls, in microseconds.
     delay: AtomicU64,
 }
 
 impl CoalescedIo {
-    /// None yet, and no delay. A task of the runtime in which this is called looks at them.
+    /// Starts without sockets and without delay. The polling task runs on the current runtime.
     pub fn start() -> io::Result<Self> {
         let poll = mio::Poll::new()?;
         let sockets = Sockets(Arc::new(Reactor {
@@ -76,12 +77,12 @@ impl CoalescedIo {
         })
     }
 
-    /// Where connections are to be opened.
+    /// Returns the handle by which connections are opened.
     pub fn sockets(&self) -> &Sockets {
         &self.sockets
     }
 
-    /// Sets how long answers may gather from now on.
+    /// Sets the pause between two polls.
     pub fn set_delay(&self, delay: Duration) {
         let micros = u64::try_from(delay.as_micros()).unwrap_or(u64::MAX);
         let reactor = &self.sockets.0;
@@ -90,7 +91,7 @@ impl CoalescedIo {
         }
     }
 
-    /// Waits for an end that should not come: nothing comes by the sockets any more.
+    /// Waits until the polling task ends, which should not happen: the sockets receive no more events.
     pub async fn broken(&mut self) -> io::Error {
         match (&mut self.driver).await {
             Ok(Err(error)) => error,
@@ -101,7 +102,7 @@ impl CoalescedIo {
 }
 
 impl Sockets {
-    /// What opens a connection, so that its socket is one of these.
+    /// Runs a future that opens a connection, so that its socket joins this set.
     pub(super) async fn scope<T>(&self, opens: impl Future<Output = T>) -> T {
         OPENED_FOR.scope(self.clone(), opens).await
     }
@@ -124,7 +125,7 @@ impl Sockets {
     async fn drive(self, mut poll: mio::Poll) -> io::Result<()> {
         let mut events = Events::with_capacity(EVENTS);
         loop {
-            // Only while nothing has come is the runtime to be woken by what comes.
+            // The runtime is woken for an event only while none is left to handle.
             let first = awaited(&poll)?;
             let _ = first.readable().await?;
             drop(first);
@@ -139,7 +140,7 @@ impl Sockets {
                 }
                 let open = self.0.open.lock();
                 for event in &events {
-                    // Its socket may be closed by now, or another have its place: that one finds nothing to read.
+                    // The socket may be closed, or another may have its slot: that one finds nothing to read.
                     if let Some(readiness) = open.get(event.token().0) {
                         readiness.heard(event);
                     }
@@ -152,7 +153,7 @@ impl Sockets {
     }
 }
 
-/// By which the runtime is woken for the next event.
+/// Registers the epoll instance with the runtime, which wakes the task for its next event.
 #[expect(
     deprecated,
     reason = "it is sound here, as the list outlives it; what replaces it is unsafe code"
@@ -161,7 +162,7 @@ fn awaited(poll: &mio::Poll) -> io::Result<AsyncFd<RawFd>> {
     AsyncFd::with_interest(poll.as_raw_fd(), tokio::io::Interest::READABLE)
 }
 
-/// What is known of a socket from its events, which tell of changes only.
+/// Readiness of a socket as of its events. They are edge-triggered: each reports a change.
 #[derive(Debug, Default)]
 struct Readiness {
     read: Direction,
@@ -180,12 +181,12 @@ impl Readiness {
     }
 }
 
-/// One of two.
+/// Readiness for reading or for writing.
 #[derive(Debug, Default)]
 struct Direction {
     /// An attempt may succeed.
     is_ready: AtomicBool,
-    /// No attempt blocks any more.
+    /// Attempts do not block any more.
     is_closed: AtomicBool,
     waker: AtomicWaker,
 }
@@ -199,7 +200,7 @@ impl Direction {
         self.waker.wake();
     }
 
-    /// Makes an attempt that moves bytes, where it may succeed. If it moves fewer than `all`, the next would block.
+    /// Calls `attempt`, which moves bytes, if it may succeed. If it moves fewer than `all`, the next one would block.
     fn poll_io(
         &self,
         context: &Context<'_>,
@@ -207,7 +208,7 @@ impl Direction {
         mut attempt: impl FnMut() -> io::Result<usize>,
     ) -> Poll<io::Result<usize>> {
         loop {
-            // Before the attempt, so that an event that comes meanwhile stays.
+            // Cleared before the attempt, so that an event that arrives meanwhile is kept.
             if !self.is_ready.swap(false, Ordering::AcqRel) {
                 self.waker.register(context.waker());
                 if !self.is_ready.swap(false, Ordering::AcqRel) {
@@ -216,7 +217,7 @@ impl Direction {
             }
             match attempt() {
                 Ok(done) => {
-                    // The end comes with no event of its own if it came with the last bytes.
+                    // An end that arrived with the last bytes has no event of its own.
                     if done == all || done == 0 || self.is_closed.load(Ordering::Acquire) {
                         self.is_ready.store(true, Ordering::Release);
                     }
@@ -234,7 +235,7 @@ impl Direction {
     }
 }
 
-/// A socket whose events gather.
+/// A socket with batched wakeups.
 #[derive(Debug)]
 pub(super) struct CoalescedStream {
     stream: mio::net::TcpStream,
@@ -309,7 +310,7 @@ impl AsyncWrite for CoalescedStream {
 pub(super) struct Socket(Either<TcpStream, CoalescedStream>);
 
 impl Socket {
-    /// One of those in whose scope this is called, or else of the runtime.
+    /// Joins the set of the enclosing scope, or else the runtime.
     pub(super) fn new(stream: TcpStream) -> io::Result<Self> {
         match OPENED_FOR.try_with(Clone::clone) {
             Ok(sockets) => Ok(Self(Either::Right(sockets.add(stream)?))),
@@ -373,7 +374,7 @@ mod tests {
 
     use super::*;
 
-    /// A coalesced connection to a listener, and its other end.
+    /// Returns a coalesced connection to a listener, and its other end.
     async fn connection(io: &CoalescedIo, listener: &TcpListener) -> (Socket, TcpStream) {
         let address = listener.local_addr().expect("an address");
         let opens = async { Socket::new(TcpStream::connect(address).await.expect("it is there")) };
@@ -406,7 +407,7 @@ mod tests {
         };
         assert_eq!(first.expect("a byte"), b'b');
         assert_eq!(coalesced.read_u8().await.expect("a byte"), b'a');
-        // Without a delay what comes is heard of at once, also if it comes while nobody waits.
+        // Without a delay, data are delivered at once, also if they arrive while no read waits.
         io.set_delay(Duration::ZERO);
         far.write_all(b"c").await.expect("a byte");
         assert_eq!(coalesced.read_u8().await.expect("a byte"), b'c');
@@ -448,7 +449,7 @@ mod tests {
         let (io, listener) = (CoalescedIo::start().expect("it starts"), listener().await);
         let (mut coalesced, far) = connection(&io, &listener).await;
         let wait = async {
-            // What is sent and not read makes the end a reset.
+            // Unread data turn the close into a reset.
             coalesced.write_all(b"a").await.expect("a byte");
             coalesced.read_u8().await
         };
@@ -458,7 +459,7 @@ mod tests {
         };
         let (read, ()) = futures::join!(wait, lose);
         assert!(read.is_err());
-        // It stays so.
+        // The error is permanent.
         assert!(coalesced.read_u8().await.is_err());
     }
 }

@@ -1,16 +1,16 @@
-//! Finds out which cluster is meant, and who we are there: as kubectl does.
+//! Resolves the cluster and the credentials as kubectl does, and connects to the API server.
 
 use std::path::{Path, PathBuf};
 
 use http::header::{self, HeaderName, HeaderValue};
-use kube::config::{Config, KubeConfigOptions, Kubeconfig, KubeconfigError};
+use kube::config::{Config, KubeConfigOptions, Kubeconfig, KubeconfigError, NamedCluster};
 
 use super::{
     Client,
     transport::{Transport, TransportError},
 };
 
-/// There is no way to the cluster.
+/// Error of connecting to the cluster.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     /// The kubeconfig cannot be read.
@@ -18,34 +18,34 @@ pub enum ConnectError {
     Kubeconfig {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The cause.
         #[source]
         source: KubeconfigError,
     },
-    /// No kubeconfig was named, and neither a default one nor a service account is there.
+    /// No kubeconfig was given, and there is neither a default one nor a service account.
     #[error("{0}")]
     NoConfig(String),
-    /// The settings do not make a client.
+    /// No client can be built from the settings.
     #[error("cluster {url}: {source}")]
     Client {
         /// The API server.
         url: String,
-        /// What is wrong.
+        /// The cause.
         #[source]
         source: TransportError,
     },
-    /// The API server does not answer, or not to us.
+    /// The API server does not answer, or refuses us.
     #[error("API server {url}: {message}")]
     Unreachable {
         /// The API server.
         url: String,
-        /// What happened instead of an answer.
+        /// The error or the refusal.
         message: String,
     },
 }
 
-/// Connects to the cluster that a kubeconfig names; without one, to that of `KUBECONFIG`,
-/// `~/.kube/config` or the Pod's service account, in that order. The server must answer.
+/// Connects to the cluster of a kubeconfig; without one, to that of `KUBECONFIG`, `~/.kube/config` or the Pod's service
+/// account, in that order. The server must answer.
 pub async fn connect(
     kubeconfig: Option<&Path>,
     context: Option<&str>,
@@ -53,7 +53,7 @@ pub async fn connect(
     check(configure(kubeconfig, context).await?).await
 }
 
-/// The same, but the server need not answer yet. Errors in files are permanent, and returned.
+/// Does the same, but the server need not answer yet. Errors in files are permanent, and returned.
 pub async fn configure(
     kubeconfig: Option<&Path>,
     context: Option<&str>,
@@ -67,7 +67,7 @@ pub async fn configure(
             let Ok(config) = Config::infer().await else {
                 return Err(ConnectError::NoConfig(looked_for().await));
             };
-            // If there is none, the service account's files are named in the configuration.
+            // If there is none, the configuration names the service account's files.
             (config, Kubeconfig::read().ok())
         }
         path => {
@@ -85,11 +85,18 @@ pub async fn configure(
             (config.map_err(failed)?, Some(file))
         }
     };
-    let authority = file.and_then(|file| authority_of(&file, context));
-    client_of(config, authority)
+    let named = file.as_ref().and_then(|file| cluster_of(file, context));
+    let authority = named.and_then(authority_of);
+    // A service account's configuration comes from no file, and its cluster has no name.
+    let is_of_file = |named: &&NamedCluster| {
+        let url = named.cluster.as_ref().and_then(|it| it.server.as_deref());
+        url.and_then(|url| url.parse::<http::Uri>().ok()).as_ref() == Some(&config.cluster_url)
+    };
+    let name = named.filter(is_of_file).map(|it| it.name.clone());
+    Ok(client_of(config, authority)?.with_cluster_name(name))
 }
 
-/// The places where a kubeconfig was looked for, with the error found there.
+/// Returns the places that were searched for a kubeconfig, with the error found there.
 async fn looked_for() -> String {
     let wrong = match Kubeconfig::read() {
         Ok(file) => {
@@ -122,7 +129,7 @@ async fn looked_for() -> String {
     }
 }
 
-/// An error of a kubeconfig in one line, without the parser's excerpt.
+/// Returns an error of a kubeconfig in one line, without the parser's excerpt.
 fn in_a_line(error: &KubeconfigError) -> String {
     match error {
         KubeconfigError::ReadConfig(why, _) => why.to_string(),
@@ -145,39 +152,43 @@ fn in_a_line(error: &KubeconfigError) -> String {
     }
 }
 
-/// The file with the certificates to believe, if a context's cluster names one.
-fn authority_of(file: &Kubeconfig, context: Option<&str>) -> Option<PathBuf> {
+/// The cluster of a context; without one, of the current context.
+fn cluster_of<'a>(file: &'a Kubeconfig, context: Option<&str>) -> Option<&'a NamedCluster> {
     let name = context.or(file.current_context.as_deref())?;
     let context = file.contexts.iter().find(|it| it.name == name)?;
     let name = &context.context.as_ref()?.cluster;
-    let cluster = file.clusters.iter().find(|it| it.name == *name)?;
+    file.clusters.iter().find(|it| it.name == *name)
+}
+
+/// The file with the certificates to believe, if a cluster names one.
+fn authority_of(cluster: &NamedCluster) -> Option<PathBuf> {
     let cluster = cluster.cluster.as_ref()?;
-    // What the kubeconfig has itself comes first.
+    // Data in the kubeconfig itself come first.
     let path = cluster.certificate_authority.as_ref();
     path.filter(|_| cluster.certificate_authority_data.is_none())
         .map(PathBuf::from)
 }
 
-/// Connects to an API server that asks for no credentials, by its URL. Proxies are passed by.
+/// Connects to an API server that needs no credentials, by its URL. Proxies are bypassed.
 pub async fn connect_url(url: &str) -> Result<Client, ConnectError> {
     connect_url_as(url, None, None).await
 }
 
-/// The way to a server that asks for no credentials, by its URL; it need not answer yet. Proxies are passed by.
+/// Configures a client of a server that needs no credentials, by its URL; it need not answer yet. Proxies are bypassed.
 pub fn configure_url(url: &str) -> Result<Client, ConnectError> {
     configure_url_as(url, None, None)
 }
 
-/// By what a client knows an API server.
+/// Trust anchor for an API server's certificate.
 #[derive(Clone, Copy, Debug)]
 pub struct Trust<'a> {
-    /// The certificate of who has signed the server's, in DER.
+    /// Certificate of the authority that signed the server's, in DER.
     pub authority: &'a [u8],
-    /// The name that the server's has to be for, whatever the URL says.
+    /// The name that the server's certificate must be for, whatever the URL says.
     pub server_name: &'a str,
 }
 
-/// Connects to an API server that asks for no more than a token, by its URL. Proxies are passed by.
+/// Connects to an API server that needs at most a token, by its URL. Proxies are bypassed.
 pub async fn connect_url_as(
     url: &str,
     token: Option<&str>,
@@ -222,6 +233,27 @@ fn client_of(mut config: Config, authority: Option<PathBuf>) -> Result<Client, C
     Ok(Client::new(transport, url, &namespace))
 }
 
+/// A client with streams within the process for connections, for tests.
+#[cfg(all(test, feature = "embedded"))]
+pub(crate) fn configure_streams(
+    open: impl Fn() -> std::io::Result<tokio::io::DuplexStream> + Clone + Send + Sync + 'static,
+) -> Client {
+    use super::dial::Io;
+
+    let url = http::Uri::from_static("http://cluster.example");
+    let transport = Transport::new(Config::new(url.clone()), None).expect("a good configuration");
+    transport.dial_by(tower::util::BoxCloneSyncService::new(tower::service_fn(
+        move |_: http::Uri| {
+            let opened = open();
+            std::future::ready(match opened {
+                Ok(stream) => Ok(Box::new(hyper_util::rt::TokioIo::new(stream)) as Io),
+                Err(error) => Err(TransportError::from(error)),
+            })
+        },
+    )));
+    Client::new(transport, url.to_string(), "default")
+}
+
 async fn check(client: Client) -> Result<Client, ConnectError> {
     match client.get("/version").await {
         Ok(_) => Ok(client),
@@ -232,8 +264,8 @@ async fn check(client: Client) -> Result<Client, ConnectError> {
     }
 }
 
-/// Who is calling, for audit logs and for the managers of objects' fields: the program and its
-/// version, as the standard client says it.
+/// Returns the `User-Agent` header, for audit logs and for the managers of objects' fields: program and version, in
+/// client-go's form.
 fn user_agent() -> Option<(HeaderName, HeaderValue)> {
     let program = PathBuf::from(std::env::args_os().next()?);
     let name = program.file_name()?.to_str()?;

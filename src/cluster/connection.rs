@@ -1,9 +1,9 @@
-//! One HTTP/1.1 connection to the API server, for one call at a time.
+//! Holds one HTTP/1.1 connection to the API server, for one call at a time.
 //!
-//! The caller drives it, so that no task has to be woken for each call. While it is idle, its keeper checks now
-//! and then whether it has ended.
+//! The caller drives it, so that no task has to be woken for each call. While it is idle, the pool checks at intervals
+//! whether it has ended.
 //!
-//! Must not: repeat a call, or know what is sent.
+//! Must not: repeat a call, or know its content.
 
 use std::{
     future::{Future, poll_fn},
@@ -30,17 +30,18 @@ pub(super) type Body = Full<Bytes>;
 /// An open connection.
 pub(super) struct Connection<Io: Read + Write> {
     sender: SendRequest<Body>,
-    /// Moves the bytes; has to be polled while an answer is awaited. It is large, and moves from call to call.
+    /// Moves the bytes; has to be polled while an answer is awaited. Boxed because it is large and moves from call to
+    /// call.
     driver: Box<http1::Connection<Io, Body>>,
-    /// Counts it while it is open.
+    /// Counts the connection while it is open.
     guard: OpenGuard,
 }
 
-/// Why there is no answer.
+/// Reason why there is no answer.
 pub(super) enum Failure {
-    /// The connection was closed before the request was sent: here it is again.
+    /// The connection was closed before the request was sent. Returns the request.
     Closed(Box<Request<Body>>, TransportError),
-    /// Nobody knows what became of the request.
+    /// The connection was lost; the server may have handled the request.
     Lost(TransportError),
 }
 
@@ -55,14 +56,14 @@ impl<Io: Read + Write + Unpin> Connection<Io> {
         })
     }
 
-    /// Whether the server has closed it, or sent something unasked. Only to be called while it is idle.
+    /// Returns true if the server has closed it, or sent unexpected data. Call it only while the connection is idle.
     pub(super) fn has_ended(&mut self) -> bool {
         let mut context = Context::from_waker(Waker::noop());
         let driver = Pin::new(&mut self.driver);
         driver.poll(&mut context).is_ready() || self.sender.is_closed()
     }
 
-    /// Makes a call, reads an answer of at most so many bytes, and returns the connection if it can be used for another.
+    /// Makes a call, reads an answer of at most `answer_max` bytes, and returns the connection if it can be reused.
     pub(super) async fn send(
         self,
         request: Request<Body>,
@@ -93,8 +94,7 @@ impl<Io: Read + Write + Unpin> Connection<Io> {
         Ok((answer, again))
     }
 
-    /// Makes a call whose answer is read piece by piece. The connection serves no other call, and keeps its slot until it
-    /// is closed.
+    /// Makes a call and streams its answer. The connection serves no other call, and keeps its slot until it is closed.
     pub(super) async fn open(
         self,
         request: Request<Body>,
@@ -115,11 +115,11 @@ impl<Io: Read + Write + Unpin> Connection<Io> {
     }
 }
 
-/// The body of an answer that is read as it comes. Whoever reads it drives the connection: what has come is read in one
-/// go, and no task has to be woken for each piece.
+/// The body of an answer that is read as it arrives. The reader drives the connection: all data that arrived are read
+/// in one go, and no task has to be woken for each piece.
 pub(super) struct DrivenBody<Io: Read + Write> {
     body: Incoming,
-    /// None once the connection has ended: the body reports how.
+    /// None once the connection has ended; the body reports the error.
     driver: Option<Box<http1::Connection<Io, Body>>>,
     _held: (OpenGuard, OwnedSemaphorePermit),
 }
@@ -155,8 +155,8 @@ async fn exchange(
         })
 }
 
-/// Waits for an answer and drives the connection meanwhile. A connection that has ended is dropped: only then
-/// does whoever waits for something from it learn that it will not come.
+/// Awaits an answer and drives the connection meanwhile. A connection that has ended is dropped: only the drop fails
+/// the pending answer.
 async fn drive<T, E>(
     answer: impl Future<Output = T>,
     driver: &mut Option<impl Future<Output = E> + Unpin>,
@@ -165,7 +165,7 @@ async fn drive<T, E>(
     poll_fn(|context| poll_driven(driver, context, |context| answer.as_mut().poll(context))).await
 }
 
-/// Polls something that waits for a connection, and the connection if there is nothing yet.
+/// Polls a future that waits for a connection, and the connection if the future is pending.
 fn poll_driven<T, E>(
     driver: &mut Option<impl Future<Output = E> + Unpin>,
     context: &mut Context<'_>,
@@ -180,7 +180,7 @@ fn poll_driven<T, E>(
     if ended {
         *driver = None;
     }
-    // What the connection has delivered is here already.
+    // The connection may have delivered data just now.
     poll(context)
 }
 

@@ -1,8 +1,8 @@
-//! The current credentials and trusted certificates: files change, and credentials expire.
+//! Keeps credentials and trusted certificates current while files change and credentials expire.
 //!
-//! Files are read again every minute, an exec plug-in is run again before its credential expires, and both at once
-//! if the server refuses what there is (401, or a failed handshake). Calls share the current credentials; the first
-//! call that finds them outdated renews them, while the others wait.
+//! Files are read again every minute, an exec plug-in is run again before its credential expires. A refusal by the
+//! server (401, or a failed handshake) triggers both at once. Calls share the current credentials; the first call that
+//! finds them outdated renews them, while the others wait.
 //!
 //! Must not: make a call, or repeat one.
 
@@ -30,35 +30,35 @@ use super::{
     transport::TransportError,
 };
 
-/// How often files are read again: client-go's period for tokens.
+/// Interval at which files are read again: client-go's period for tokens.
 const READ_EVERY: Duration = Duration::from_secs(60);
 
-/// How long before it expires a credential is replaced; one that lasts less than twice that, half-way.
+/// A credential is replaced this long before it expires; one that lasts less than twice as long, half-way.
 const LEEWAY: Duration = Duration::from_secs(10);
 
-/// The least time between renewals after a plug-in failed or the server refused: many calls may be refused at once.
+/// Minimum time between renewals after a plug-in failed or the server refused: many calls may be refused at once.
 const REST: Duration = Duration::from_secs(2);
 
-/// What calls are made with: headers and TLS.
+/// Headers and TLS settings for calls.
 pub(super) struct Current {
-    /// Changes with the certificates: a connection belongs to those that it was opened with.
+    /// Number of the certificates; changes with them. A connection belongs to those that it was opened with.
     pub(super) tls: u64,
     /// The headers of each request.
     pub(super) headers: HeaderMap,
     pub(super) dial: Dial,
 }
 
-/// What calls are made with now.
+/// The settings that calls use now.
 struct Shown {
     current: Arc<Current>,
-    /// When to look again.
+    /// Time of the next check for renewal.
     look_at: Option<Instant>,
 }
 
-/// Why credentials are renewed.
+/// Reason for a renewal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Why {
-    /// They expire, or files may have changed.
+    /// The credentials expire, or files may have changed.
     Due,
     /// The server refused them.
     Unauthorized,
@@ -75,25 +75,25 @@ pub(super) struct Credentials {
     renewing: Arc<Mutex<Renewing>>,
 }
 
-/// What stays, whatever the credentials.
+/// The settings that do not change with the credentials.
 struct Fixed {
-    /// Without what sources provide.
+    /// Without the values that `Sources` provides.
     config: Config,
     /// The headers that each request has.
     headers: HeaderMap,
 }
 
-/// Where credentials and certificates come from.
+/// Sources of credentials and certificates.
 #[derive(Default)]
 struct Sources {
     authority: Option<PathBuf>,
-    /// Of the certificate and its key.
+    /// Files of the certificate and its key.
     identity: Option<(PathBuf, PathBuf)>,
     token: Option<PathBuf>,
     plugin: Option<Plugin>,
 }
 
-/// What was found there; certificates and keys in PEM.
+/// The values from these sources; certificates and keys in PEM.
 #[derive(Clone, Default, PartialEq, Eq)]
 struct Found {
     authority: Option<String>,
@@ -109,17 +109,17 @@ impl Found {
 
 struct Renewing {
     found: Found,
-    /// When to run the plug-in because its credential expires.
+    /// Time to run the plug-in because its credential expires.
     plugin_due: Option<Instant>,
     /// No renewal before this time, after the server refused or the plug-in failed.
     rests_until: Option<Instant>,
-    /// Why the plug-in failed the last time.
+    /// The plug-in's last error, until it succeeds.
     failed: Option<String>,
 }
 
 impl Credentials {
-    /// The credentials of a configuration; `authority` is a file with trusted certificates. Files are read at once,
-    /// a plug-in is run with the first call.
+    /// Creates the credentials of a configuration; `authority` is a file with trusted certificates. Files are read at
+    /// once, a plug-in is run with the first call.
     pub(super) fn new(
         mut config: Config,
         authority: Option<PathBuf>,
@@ -151,7 +151,19 @@ impl Credentials {
         })
     }
 
-    /// What to make a call with, renewed if it is due.
+    /// Has connections opened by another service.
+    #[cfg(all(test, feature = "embedded"))]
+    pub(super) fn dial_by(&self, dial: Dial) {
+        let (before, look_at) = self.shown();
+        let current = Current {
+            tls: before.tls,
+            headers: before.headers.clone(),
+            dial,
+        };
+        self.show(Arc::new(current), look_at);
+    }
+
+    /// Returns the settings for a call, renewed if that is due.
     pub(super) async fn current(self: &Arc<Self>) -> Result<Arc<Current>, TransportError> {
         let (current, look_at) = self.shown();
         match look_at {
@@ -165,7 +177,7 @@ impl Credentials {
         (Arc::clone(&shown.current), shown.look_at)
     }
 
-    /// Other credentials in place of refused ones, if there are any.
+    /// Returns renewed credentials after a refusal, if they differ from the refused ones.
     pub(super) async fn instead_of(
         self: &Arc<Self>,
         used: &Arc<Current>,
@@ -187,7 +199,7 @@ impl Credentials {
         if self.sources.plugin.is_none() {
             return self.renew(renewing, used, why);
         }
-        // A caller that gives up leaves the plug-in running, and nobody runs it a second time meanwhile.
+        // A caller that gives up leaves the plug-in running, and the lock keeps others from starting a second run.
         let (this, used) = (Arc::clone(self), Arc::clone(used));
         tokio::task::spawn_blocking(move || this.renew(renewing, &used, why)).await?
     }
@@ -201,7 +213,7 @@ impl Credentials {
         let (current, look_at) = self.shown();
         let now = instant();
         let is_over = |at: Option<Instant>| at.is_some_and(|at| now >= at);
-        // Somebody else may have done it meanwhile.
+        // Another call may have renewed them meanwhile.
         if !Arc::ptr_eq(&current, used) || (why == Why::Due && !is_over(look_at)) {
             return Ok(current);
         }
@@ -216,7 +228,7 @@ impl Credentials {
         }
         let mut found = renewing.found.clone();
         if let Err(error) = self.sources.read(&mut found) {
-            // Some provide files for the start only, and files may be exchanged just now.
+            // Some environments provide files for the start only, and files may be exchanged just now.
             tracing::warn!(%error, "credentials stay as they were");
         }
         let asks = match why {
@@ -243,7 +255,7 @@ impl Credentials {
                     if !gave_once {
                         return Err(error.into());
                     }
-                    // It may be good for some seconds more, and the server will say when it is not.
+                    // It may be valid for some seconds more, and a 401 shows when it is not.
                     return Ok(self.show(current, renewing.rests_until));
                 }
             }
@@ -254,7 +266,7 @@ impl Credentials {
             next = match self.fixed.made_of(&found, before) {
                 Ok(next) => Arc::new(next),
                 Err(error) => {
-                    // A certificate may be here before its key is.
+                    // A certificate may arrive before its key.
                     tracing::warn!(%error, "new credentials are of no use; the old ones stay");
                     return Ok(self.show(current, Some(instant() + REST)));
                 }
@@ -266,7 +278,7 @@ impl Credentials {
         Ok(self.show(next, looks.into_iter().flatten().min()))
     }
 
-    /// Whether a plug-in provided the client certificate.
+    /// Returns true if a plug-in provided the client certificate.
     fn is_by_plugin(&self, identity: &Option<(String, String)>) -> bool {
         identity.is_some() && self.sources.identity.is_none()
     }
@@ -304,7 +316,7 @@ impl Fixed {
         Ok(Current { tls, headers, dial })
     }
 
-    /// The configuration with the certificates that were found.
+    /// Returns the configuration with the certificates that were found.
     fn with(&self, found: &Found) -> Result<Config, TransportError> {
         let mut config = self.config.clone();
         if let Some(text) = &found.authority {
@@ -326,14 +338,14 @@ impl Fixed {
 }
 
 impl Sources {
-    /// What a configuration names is taken out of it.
+    /// Moves the file and plug-in settings out of a configuration.
     fn taken_out_of(config: &mut Config, authority: Option<PathBuf>) -> Self {
         let authority = authority.or_else(|| config.root_cert_file.clone());
         config.root_cert_file = None;
         let auth = &mut config.auth_info;
-        // What is in the kubeconfig itself comes before files, but for tokens, as with client-go.
+        // Inline data in the kubeconfig come before files, except for tokens, as in client-go.
         let inline = auth.client_certificate_data.is_some() || auth.client_key_data.is_some();
-        // Where one is missing, or not in a file, kube reads the other, or complains.
+        // If one of both is missing or inline, kube reads the other, or returns an error.
         let files = match (&auth.client_certificate, &auth.client_key) {
             (Some(certificate), Some(key)) if !inline => {
                 let both = (certificate.into(), key.into());
@@ -371,7 +383,7 @@ impl Sources {
         self.are_files().then(|| instant() + READ_EVERY)
     }
 
-    /// Takes in what is in the files; what cannot be read stays as it was.
+    /// Reads the files; values that cannot be read stay as they were.
     fn read(&self, found: &mut Found) -> Result<(), TransportError> {
         let mut result = Ok(());
         if let Some(path) = &self.authority {
@@ -409,12 +421,12 @@ fn text_of(path: &Path) -> Result<String, TransportError> {
     fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()).into())
 }
 
-/// When something that lasts so long is to be replaced.
+/// Returns the time after which a credential of this lifetime is replaced.
 fn before_end(lasts: Duration) -> Duration {
     lasts - LEEWAY.min(lasts / 2)
 }
 
-/// Adds what says who we are and never changes: a password, or a token in the kubeconfig itself.
+/// Adds the headers of credentials that never change: a password, or an inline token of the kubeconfig.
 fn with_fixed(mut headers: HeaderMap, config: &Config) -> Result<HeaderMap, TransportError> {
     if config.auth_info.auth_provider.is_none()
         && let Some(layer) = config.auth_layer()?
@@ -424,16 +436,29 @@ fn with_fixed(mut headers: HeaderMap, config: &Config) -> Result<HeaderMap, Tran
     Ok(headers)
 }
 
-/// The headers that a service gives, if it has them at hand.
+/// Returns the headers that a service sets, if it is ready at once.
 pub(super) fn at_once(headers: impl Service<Request<Body>, Response = Response<()>>) -> HeaderMap {
     let given = headers.oneshot(Request::default()).now_or_never();
     let given = given.and_then(Result::ok).unwrap_or_default();
     given.into_parts().0.headers
 }
 
-/// What kube's layers are put around, to see what they put into requests.
+/// Inner service for kube's layers: answers with the request's headers, to read those that a layer has set.
 pub(super) async fn headers_of(request: Request<Body>) -> Result<Response<()>, TransportError> {
     let mut answer = Response::new(());
     *answer.headers_mut() = request.into_parts().0.headers;
     Ok(answer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A plug-in is not run with each call, however short its credentials last.
+    #[test]
+    fn credentials_are_used_for_half_of_their_time_at_least() {
+        let secs = Duration::from_secs;
+        let used = [2, 10, 20, 60].map(|lasts| before_end(secs(lasts)));
+        assert_eq!(used, [secs(1), secs(5), secs(10), secs(50)]);
+    }
 }

@@ -1,6 +1,6 @@
-//! Opens connections to the API server: TCP, through a proxy where there is one, and TLS by kube.
+//! Opens connections to the API server: TCP, through a proxy if one is set, and TLS by kube.
 //!
-//! Must not: know who we are beyond what TLS shows, or what is sent.
+//! Must not: know credentials other than TLS certificates, or the content of requests.
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use http::{HeaderValue, Uri};
@@ -19,7 +19,7 @@ use tower::{Service, ServiceExt as _, util::BoxCloneSyncService};
 
 use super::{coalesced_io::Socket, transport::TransportError};
 
-/// What bytes come and go by.
+/// A byte stream of a connection.
 pub(super) trait Stream: Read + Write + Unpin + Send {}
 
 impl<T: Read + Write + Unpin + Send> Stream for T {}
@@ -30,13 +30,13 @@ pub(super) type Io = Box<dyn Stream>;
 /// Opens a connection to a server.
 pub(super) type Dial = BoxCloneSyncService<Uri, Io, TransportError>;
 
-/// The way that a configuration means, with its certificates as they are now.
+/// Returns the dialer for a configuration, with its current certificates.
 pub(super) fn dial(config: &Config) -> kube::Result<Dial> {
     let mut tcp = HttpConnector::new();
-    // TLS around it is for others to ask for.
+    // TLS is added by the layer around it.
     tcp.enforce_http(false);
     tcp.set_connect_timeout(config.connect_timeout);
-    // What is written is a whole message each time: nothing is gained by waiting for more.
+    // Each write is a whole message: there is nothing to gain from waiting for more.
     tcp.set_nodelay(true);
     let tcp = tcp.map_result(|tcp| -> Result<TokioIo<Socket>, TransportError> {
         Ok(TokioIo::new(Socket::new(tcp?.into_inner())?))
@@ -80,7 +80,7 @@ fn tunnel<C>(proxy: &Uri, connect: C) -> Tunnel<C> {
     }
 }
 
-/// Goes through a SOCKS5 proxy, which listens at port 1080 unless its URL says otherwise.
+/// Connects through a SOCKS5 proxy, which listens at port 1080 unless its URL says otherwise.
 fn socks<C>(proxy: &Uri, connect: C) -> kube::Result<SocksV5<C>> {
     let host = proxy.host().unwrap_or_default();
     let port = proxy.port_u16().unwrap_or(1080);
@@ -99,25 +99,25 @@ fn socks<C>(proxy: &Uri, connect: C) -> kube::Result<SocksV5<C>> {
     Ok(socks.with_auth(decoded(name), decoded(password)))
 }
 
-/// The user and the password in a proxy's URL, as they stand there.
+/// Returns the user and password in a proxy's URL, still percent-encoded.
 fn user_of(proxy: &Uri) -> Option<&str> {
     let (user, _) = proxy.authority()?.as_str().rsplit_once('@')?;
     Some(user)
 }
 
-/// A part of a URL, in which `%40` is an `@`.
+/// Decodes a part of a URL, in which `%40` is an `@`.
 fn percent_decoded(text: &str) -> Vec<u8> {
     percent_decode_str(text).collect()
 }
 
-/// Whether two ends could not agree on who they are.
+/// Returns true if the error is one of TLS.
 pub(super) fn is_of_tls(error: &TransportError) -> bool {
     let mut next: Option<&(dyn std::error::Error + 'static)> = Some(&**error);
     while let Some(error) = next {
         if error.is::<rustls::Error>() {
             return true;
         }
-        // What an error of input or output wraps is not its source but in it.
+        // `io::Error` does not return the error that it wraps as its source.
         let inner = error.downcast_ref::<std::io::Error>();
         let inner = inner.and_then(std::io::Error::get_ref);
         next = match inner {

@@ -1,6 +1,6 @@
-//! Asks a kubeconfig's exec plug-in for credentials, as client-go does.
+//! Runs a kubeconfig's exec plug-in to get credentials, as client-go does.
 //!
-//! Must not: keep what it says, or decide when it is asked.
+//! Must not: keep credentials, or decide when to run.
 
 use std::{
     env,
@@ -16,7 +16,7 @@ use serde_json::json;
 
 use crate::{clock::Clock, model::Time};
 
-/// How many characters of a plug-in's error output are reported.
+/// Maximum number of characters of a plug-in's error output in our error.
 const COMPLAINT_MAX: usize = 500;
 
 /// A credential plug-in of a kubeconfig.
@@ -30,7 +30,7 @@ pub(super) struct ExecCredential {
     pub(super) token: Option<String>,
     /// Certificate and key, in PEM.
     pub(super) identity: Option<(String, String)>,
-    /// How long it is valid, if the plug-in says so.
+    /// Remaining lifetime, if the plug-in sets an expiry.
     pub(super) lasts: Option<Duration>,
 }
 
@@ -56,7 +56,7 @@ impl Plugin {
         Self(config)
     }
 
-    /// What is wrong with it for good, if anything.
+    /// Returns the permanent problem of the plug-in, if it has one.
     pub(super) fn problem(&self) -> Option<String> {
         let command = self.command();
         let is_file = |path: &Path| path.is_file();
@@ -78,7 +78,7 @@ impl Plugin {
         self.0.command.as_deref().unwrap_or_default()
     }
 
-    /// Asks it, and waits for the answer on this thread.
+    /// Runs the plug-in and blocks this thread until it returns.
     pub(super) fn ask(&self) -> Result<ExecCredential, String> {
         let failed = |why: String| format!("exec plug-in {:?}: {why}", self.command());
         let output = self.prepared().and_then(|mut command| command.output());
@@ -123,7 +123,7 @@ impl Plugin {
     }
 }
 
-/// Reads an answer, in JSON or, as some give it, in YAML.
+/// Parses an answer, in JSON or, as some plug-ins print it, in YAML.
 fn read(text: &str, version: Option<&str>, now: Time) -> Result<ExecCredential, String> {
     let odd = |error: &dyn std::fmt::Display| format!("it said what cannot be read: {error}");
     let answer: RawExecCredential = serde_saphyr::from_str(text).map_err(|error| odd(&error))?;

@@ -1,8 +1,7 @@
-//! The client of an API server: kubeconfig and TLS by kube, credentials, and HTTP by hyper on pooled
-//! connections.
+//! Calls an API server: kubeconfig and TLS by kube, credentials, and HTTP by hyper on pooled connections.
 //!
-//! Must not: know what a Job is, repeat a call that may have taken effect, or keep an answer. [`ApiError`] says
-//! what an answer means; whether to try again is up to the caller.
+//! Must not: know Jobs, repeat a call that may have taken effect, or keep an answer. [`ApiError`] carries the meaning
+//! of an answer; the caller decides whether to retry.
 
 mod budget;
 mod client;
@@ -19,6 +18,8 @@ mod transport;
 pub(crate) use budget::{descriptor_limit, descriptors_of_a_port};
 pub use client::{Answer, Client, OnRequest, Watch};
 pub use coalesced_io::{CoalescedIo, Sockets};
+#[cfg(all(test, feature = "embedded"))]
+pub(crate) use connect::configure_streams;
 pub use connect::{
     ConnectError, Trust, configure, configure_url, connect, connect_url, connect_url_as,
 };

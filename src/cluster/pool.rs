@@ -1,10 +1,10 @@
-//! Idle connections.
+//! Keeps idle connections for reuse.
 //!
-//! The one that was used last is used first, so that the others may time out. Nothing reads from them, so a sweep
-//! looks at all of them now and then and drops those that the server has closed or that were idle for long.
-//! Waking a task for each end would cost every call more than the sweep costs all.
+//! The connection used last is reused first, so that the others may time out. Nothing reads from idle connections. A
+//! periodic sweep drops those that the server has closed or that were idle for too long. A task per connection to
+//! notice its end would cost every call more than the sweep costs in total.
 //!
-//! Must not: open a connection, or know what is sent.
+//! Must not: open a connection, or know the content of requests.
 
 use std::{
     collections::VecDeque,
@@ -19,10 +19,10 @@ use crate::clock::instant;
 
 use super::{connection::Connection, dial::Io};
 
-/// How long a connection may be idle. Servers, and proxies between, close theirs after longer.
+/// Maximum idle time of a connection. Servers, and proxies between, close theirs later.
 const IDLE: Duration = Duration::from_secs(50);
 
-/// How often they are swept.
+/// Interval of the sweep.
 const SWEEP: Duration = Duration::from_secs(2);
 
 /// The idle connections to one server.
@@ -30,7 +30,7 @@ pub(super) struct Pool(Mutex<Idle>);
 
 #[derive(Default)]
 struct Idle {
-    /// With which certificates these connections were opened.
+    /// Number of the certificates that these connections were opened with.
     tls: u64,
     connections: VecDeque<(Connection<Io>, Instant)>,
 }
@@ -55,7 +55,7 @@ impl Pool {
             .map(|(connection, _)| connection)
     }
 
-    /// Keeps a connection that was opened with these certificates, if they still are in use.
+    /// Keeps a connection that was opened with these certificates, if they are still in use.
     pub(super) fn keep(&self, connection: Connection<Io>, tls: u64) {
         let now = instant();
         let mut idle = self.0.lock();
@@ -64,7 +64,7 @@ impl Pool {
         }
     }
 
-    /// Closes the connection that was idle for longest; whether there was one.
+    /// Closes the connection that was idle for longest; returns true if there was one.
     pub(super) fn close_one(&self) -> bool {
         self.0.lock().connections.pop_front().is_some()
     }
@@ -82,7 +82,7 @@ async fn sweep_often(pool: Weak<Pool>) {
     loop {
         sleep(SWEEP).await;
         let Some(pool) = pool.upgrade() else { return };
-        // However many there are: with a budget, the runtime would let the last ones look as if they waited.
+        // Outside of tokio's budget: beyond it, the last connections would seem to be pending.
         unconstrained(async { pool.sweep() }).await;
     }
 }
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
     use crate::cluster::budget::Budget;
 
-    /// A connection, and its other end.
+    /// Returns a connection and its other end.
     async fn connection() -> (Connection<Io>, DuplexStream) {
         let (near, far) = duplex(64);
         let io: Io = Box::new(TokioIo::new(near));

@@ -1,6 +1,6 @@
-//! Whether the server answers, and accepts the credentials.
+//! Tracks whether the server answers and accepts the credentials.
 //!
-//! Must not: cost a call that is answered more than a look at the clock and an atomic store.
+//! Must not: cost an answered call more than a clock read and an atomic store.
 
 use std::{
     fmt,
@@ -12,10 +12,10 @@ use parking_lot::Mutex;
 
 use crate::{clock::instant, wire::ApiError};
 
-/// The status code for credentials that are not, or no longer, good.
+/// The status code for invalid or expired credentials.
 pub(super) const UNAUTHORIZED: u16 = 401;
 
-/// What has been wrong with all recent calls.
+/// A problem that all recent calls had.
 #[derive(Clone, Debug)]
 pub struct Trouble {
     /// 401, or 0 where there is no answer.
@@ -25,7 +25,7 @@ pub struct Trouble {
 }
 
 impl Trouble {
-    /// How long it has lasted.
+    /// Returns its duration so far.
     pub fn lasts(&self) -> Duration {
         instant() - self.since
     }
@@ -43,7 +43,7 @@ impl fmt::Display for Trouble {
 pub(super) struct ServerStatus {
     url: String,
     began: Instant,
-    /// When the server answered last, in milliseconds since `began`.
+    /// Time of the server's last answer, in milliseconds since `began`.
     answered: AtomicU64,
     is_troubled: AtomicBool,
     trouble: Mutex<Option<Trouble>>,
@@ -68,19 +68,19 @@ impl ServerStatus {
         self.trouble.lock().clone()
     }
 
-    /// The time since the server answered last.
+    /// Returns the time since the server's last answer.
     pub(super) fn silence(&self) -> Duration {
         let answered = Duration::from_millis(self.answered.load(Ordering::Relaxed));
         self.began.elapsed().saturating_sub(answered)
     }
 
-    /// Records that a watch has brought something.
+    /// Records data from a watch.
     pub(super) fn record_sign_of_life(&self) {
         let millis = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
         self.answered.store(millis, Ordering::Relaxed);
     }
 
-    /// Records the outcome of a call: the answer's status code, or why there is none.
+    /// Records the outcome of a call: the answer's status code, or the error.
     pub(super) fn record(&self, answer: Result<u16, &ApiError>) {
         let code = answer.unwrap_or_else(|error| error.code);
         if code != 0 {
@@ -129,7 +129,7 @@ mod tests {
         let refused = server_status.trouble().expect("not good");
         assert_eq!(refused.code, UNAUTHORIZED);
         assert!(refused.since >= second.since);
-        // Any other refusal accepts the credentials.
+        // Any other error code means that the credentials are accepted.
         server_status.record(Ok(403));
         assert!(server_status.trouble().is_none());
     }

@@ -1,11 +1,11 @@
-//! HTTP to an API server: connections by hyper, TLS by kube.
+//! Sends HTTP requests to an API server: connections by hyper, TLS by kube.
 //!
-//! kube's own client puts a queue with a task of its own, a span for the log and a pool for many servers
-//! around each call. A big Job is many small calls to one server, so this does only what a call needs.
-//! `docs/wire.md` says why it is HTTP/1.1.
+//! kube's own client wraps each call in a queue with a task of its own, a log span and a pool for many servers. A big
+//! Job is many small calls to one server, so this does only the necessary part. `docs/wire.md` gives the reasons for
+//! HTTP/1.1.
 //!
-//! Must not: repeat a call that may have taken effect, or know what is sent. A call that was refused for its
-//! credentials (401) has not taken effect: it is made once more if there are other credentials by now.
+//! Must not: repeat a call that may have taken effect, or know the content of requests. A call that was refused for its
+//! credentials (401) has not taken effect: it is repeated once if there are other credentials by then.
 
 use std::{error::Error, path::PathBuf, sync::Arc, time::Duration};
 
@@ -26,10 +26,10 @@ use super::{
     pool::Pool,
 };
 
-/// What went wrong below HTTP.
+/// An error below HTTP.
 pub(super) type TransportError = Box<dyn Error + Send + Sync>;
 
-/// The pause before the next dial when the system has no descriptor left.
+/// Pause before the next dial when the system has no descriptor left.
 const DESCRIPTOR_PAUSE: Duration = Duration::from_millis(50);
 
 /// A service that answers with the headers for a request.
@@ -42,20 +42,20 @@ pub(super) struct Transport(Arc<Shared>);
 #[derive(Clone)]
 struct Shared {
     server: Uri,
-    /// The server's own path, in front of the path of each request.
+    /// Path of the server's URL, put before the path of each request.
     prefix: String,
     credentials: Arc<Credentials>,
-    /// Headers of kube's auth provider, where a kubeconfig still has one.
+    /// Headers of kube's auth provider, if the kubeconfig still has one.
     provider: Option<Headers>,
     pool: Arc<Pool>,
-    /// Of all connections, also those of other pools.
+    /// Limits all connections, also those of other pools.
     budget: Arc<Budget>,
-    /// Whose the sockets are, if not the runtime's.
+    /// The set that new sockets join; none for the runtime's.
     sockets: Option<Sockets>,
 }
 
 impl Transport {
-    /// A transport to the server of a configuration, whose certificate is signed by an authority in this file.
+    /// Creates a transport to the server of a configuration; `authority` is a file with trusted certificates.
     pub(super) fn new(config: Config, authority: Option<PathBuf>) -> Result<Self, TransportError> {
         let server = config.cluster_url.clone();
         let provider = match config.auth_info.auth_provider {
@@ -65,7 +65,7 @@ impl Transport {
         let provider =
             provider.map(|layer| BoxCloneSyncService::new(layer.layer(service_fn(headers_of))));
         let caller = config.extra_headers_layer()?.layer(service_fn(headers_of));
-        // With room for what each request adds.
+        // With capacity for the headers that each request adds.
         let mut headers = HeaderMap::with_capacity(16);
         headers.extend(at_once(caller));
         headers.insert(header::HOST, host(&server));
@@ -82,7 +82,13 @@ impl Transport {
         })))
     }
 
-    /// The same, with connections of its own, whose sockets are among these if some are given.
+    /// Has connections opened by another service.
+    #[cfg(all(test, feature = "embedded"))]
+    pub(super) fn dial_by(&self, dial: super::dial::Dial) {
+        self.0.credentials.dial_by(dial);
+    }
+
+    /// Returns the same transport with connections of its own, on these sockets if some are given.
     pub(super) fn with_own_connections(&self, sockets: Option<Sockets>) -> Self {
         let pool = Pool::new();
         self.0.budget.add(&pool);
@@ -104,7 +110,7 @@ impl Transport {
         }
     }
 
-    /// Makes a call whose answer is read as it comes, on a connection of its own.
+    /// Makes a call and streams its answer, on a connection of its own.
     pub(super) async fn open(
         &self,
         call: &Call,
@@ -120,12 +126,12 @@ impl Transport {
 }
 
 impl Shared {
-    /// Other credentials, if the server refused these.
+    /// Returns other credentials if the server refused these.
     async fn instead_of(&self, used: &Arc<Current>, status: StatusCode) -> Option<Arc<Current>> {
         if status != StatusCode::UNAUTHORIZED {
             return None;
         }
-        // In a box: few calls need room for it.
+        // Boxed: it is large, and few calls need it.
         Box::pin(self.credentials.instead_of(used, Why::Unauthorized)).await
     }
 
@@ -141,7 +147,7 @@ impl Shared {
             let is_new = idle.is_none();
             let (connection, tls) = match idle {
                 Some(connection) => (connection, current.tls),
-                // In a box: few calls need room for it.
+                // Boxed: it is large, and few calls need it.
                 None => Box::pin(self.connect(current)).await?,
             };
             match connection.send(request, call.answer_max).await {
@@ -200,7 +206,7 @@ impl Shared {
         Ok(request)
     }
 
-    /// A new connection, and with which certificates it was opened.
+    /// Opens a connection; returns it with the number of the certificates that it was opened with.
     async fn connect(
         &self,
         current: &Arc<Current>,
@@ -216,7 +222,8 @@ impl Shared {
         let error = loop {
             match dial(current).await {
                 Ok(io) => return Ok((Connection::new(io, guard).await?, current.tls)),
-                // Other files take the descriptors that the budget left for connections. The call waits and does not fail.
+                // Other files take the descriptors that the budget left for connections. The call waits and does not
+                // fail.
                 Err(error) if is_out_of_descriptors(&error) => {
                     self.budget.close_idle();
                     sleep(DESCRIPTOR_PAUSE).await;
@@ -236,8 +243,8 @@ impl Shared {
         }
     }
 
-    /// A connection was lost. If certificates were the reason, new ones are loaded; a server may refuse a
-    /// client's only after the handshake.
+    /// Handles a lost connection. If certificates were the reason, new ones are loaded; a server may refuse a client's
+    /// only after the handshake.
     async fn lost(&self, used: &Arc<Current>, error: TransportError) -> TransportError {
         if is_of_tls(&error) {
             self.credentials.instead_of(used, Why::Handshake).await;
@@ -246,7 +253,7 @@ impl Shared {
     }
 }
 
-/// The value of the `Host` header, without the port if it is the default one.
+/// Returns the value of the `Host` header, without the port if it is the default one.
 fn host(server: &Uri) -> HeaderValue {
     let usual = match server.scheme_str() {
         Some("https") => 443,
@@ -257,13 +264,45 @@ fn host(server: &Uri) -> HeaderValue {
         Some(port) => format!("{host}:{port}"),
         None => host.to_owned(),
     };
-    // What is part of a URI can be sent.
+    // Any host of a URI is a valid header value.
     HeaderValue::try_from(named).unwrap_or_else(|_| HeaderValue::from_static(""))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A call waits while the system has no descriptor for its connection, and goes as soon as there is one.
+    #[cfg(feature = "embedded")]
+    #[tokio::test(start_paused = true)]
+    async fn a_call_waits_for_a_descriptor() {
+        use tokio::{
+            io::{AsyncReadExt as _, AsyncWriteExt as _, duplex},
+            time::Instant,
+        };
+
+        const SHORT: Duration = Duration::from_secs(2);
+        let begun = Instant::now();
+        let client = super::super::configure_streams(move || {
+            if begun.elapsed() < SHORT {
+                return Err(rustix::io::Errno::MFILE.into());
+            }
+            let (near, mut far) = duplex(1_024);
+            tokio::spawn(async move {
+                let _ = far.read(&mut [0; 1_024]).await;
+                let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}";
+                let _ = far.write_all(answer).await;
+            });
+            Ok(near)
+        });
+        let answer = client.get("/version").await;
+        assert_eq!(answer.expect("an answer"), "{}");
+        let took = begun.elapsed();
+        assert!(
+            took >= SHORT && took < SHORT + 2 * DESCRIPTOR_PAUSE,
+            "{took:?}"
+        );
+    }
 
     #[test]
     fn the_usual_port_is_not_named() {

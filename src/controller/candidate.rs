@@ -1,9 +1,9 @@
-//! A candidate for the lead: what its election asks for, as calls to the API server.
+//! Runs leader election: sends the election's requests to the API server, and feeds it the responses.
 //!
-//! It has one call under way at a time, beside a standby's watch on the Lease. An answer is awaited no longer than the
-//! election waits.
+//! It has one request in flight at a time, beside a standby's watch on the Lease and its dry runs. A request times out
+//! as the election demands.
 //!
-//! Must not: decide who leads, or know what a leader does.
+//! Must not: decide which replica leads, or know the work of a leader.
 
 use std::sync::Arc;
 
@@ -23,26 +23,26 @@ use super::{
     lease_watch::LeaseWatch,
 };
 
-/// By this bit the requests of the candidate are told from those of shards; informers have another.
+/// Marks request IDs of the candidate; informers use another bit, shards none.
 const OWN: CallId = 1 << 62;
 
-/// Whether a request is the candidate's.
+/// Returns true if the candidate sent the request.
 pub fn is_candidates(id: CallId) -> bool {
     id & OWN != 0
 }
 
-/// By what Lease it is known who leads.
+/// Configuration of the leader election.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeaderElection {
-    /// Where the Lease is.
+    /// Namespace of the Lease.
     pub namespace: String,
-    /// What it is called.
+    /// Name of the Lease.
     pub name: String,
-    /// What this candidate is called, and no other.
+    /// Identity of this candidate; unique.
     pub identity: String,
-    /// How long things take.
+    /// Durations and periods.
     pub timings: LeaseTimings,
-    /// How the replicas share the namespaces out; without, one of them leads.
+    /// The division of namespaces among replicas. Without it, one replica leads.
     pub partition: Option<Partition>,
 }
 
@@ -55,7 +55,7 @@ impl LeaderElection {
         }
     }
 
-    /// By what it is told who leads, or who has a range.
+    /// Metric labels: the Lease, or one for each range.
     fn labels(&self) -> Vec<String> {
         match self.partition {
             Some(Partition { ranges: count, .. }) => {
@@ -70,7 +70,7 @@ impl LeaderElection {
     }
 }
 
-/// The election's call.
+/// The election's request in flight.
 #[derive(Clone, Copy, Debug)]
 struct LeaseCallUnderWay {
     id: CallId,
@@ -78,7 +78,10 @@ struct LeaseCallUnderWay {
     sent: Monotonic,
 }
 
-/// See the module's text.
+/// A replica's participation in leader election.
+///
+/// [`Candidate::poll_request`] and [`Candidate::handle`] exchange requests and responses with the server.
+/// [`Candidate::poll_change`] reports a changed role, and [`Candidate::ranges`] the ranges that this replica may write.
 #[derive(Debug)]
 pub struct Candidate {
     election: Election,
@@ -89,19 +92,19 @@ pub struct Candidate {
     last_id: CallId,
     under_way: Option<LeaseCallUnderWay>,
     watch: LeaseWatch,
-    /// The Lease as it was read last, with all that others have written into it: an update keeps that.
+    /// The Lease as last read. An update keeps all fields that other clients have written.
     read: Bytes,
-    /// The server has answered, or did not in time.
+    /// A first request has been answered, or has timed out.
     has_tried: bool,
     told: Role,
-    /// Who holds the Lease that is not to be shared with, as was told last.
+    /// The reported holder of the Lease that does not share ranges.
     stranger: Option<String>,
 }
 
 impl Candidate {
-    /// One that has yet to ask.
+    /// Creates a candidate without any knowledge of the Lease.
     pub fn new(lease: LeaderElection, metrics: Arc<Metrics>) -> Self {
-        // From the start: "nobody leads" must differ from "nobody tells".
+        // From the start, so that "no leader" differs from a missing metric.
         for label in lease.labels() {
             metrics.leads(&label, false);
         }
@@ -121,12 +124,12 @@ impl Candidate {
         }
     }
 
-    /// Whether it is known if another leads, as far as that can be known.
+    /// Returns true once a first request has been answered or has timed out.
     pub fn has_tried(&self) -> bool {
         self.has_tried
     }
 
-    /// Takes in the answer to a call, or what the watch brings.
+    /// Handles a response or a watch event.
     pub fn handle(&mut self, input: Input, now: Now) {
         if self.watch.waits_for(input.id()) {
             if let Some(lease) = self.watch.handle(input, now.monotonic) {
@@ -150,7 +153,7 @@ impl Candidate {
         self.tell_stranger();
     }
 
-    /// Tells who holds the Lease, if that is nobody with whom this replica could share.
+    /// Logs the holder of the Lease, if this replica cannot share ranges with it.
     fn tell_stranger(&mut self) {
         let holder = self.election.holder();
         let holder = holder.filter(|holder| *holder != self.election.identity());
@@ -185,13 +188,13 @@ impl Candidate {
             Err(error) => error,
         };
         match error.code {
-            // Another was quicker: it says so in its own Lease. The server would have taken it otherwise.
+            // Another replica wrote first. The server authorized this write and would have accepted it otherwise.
             409 => self.has_succeeded(verb, now.monotonic),
             404 if verb != LeaseVerb::Create => {
                 self.has_succeeded(LeaseVerb::Read, now.monotonic);
                 return LeaseAnswer::NotFound;
             }
-            // A webhook that does not take part in dry runs says nothing about a real write.
+            // A webhook without support for dry runs says nothing about a real write.
             400 if verb == LeaseVerb::DryRun && error.message.contains("dry run") => {
                 self.has_succeeded(verb, now.monotonic);
             }
@@ -214,14 +217,14 @@ impl Candidate {
         }
     }
 
-    /// A call had no answer for so long.
+    /// Records a request without a response since `sent`.
     fn was_silent(&mut self, verb: LeaseVerb, sent: Monotonic, now: Monotonic) {
         let seconds = now.since(sent).as_secs();
         let error = ApiError::no_answer(format!("no answer within {seconds} s"));
         self.has_failed(verb, &error, now);
     }
 
-    /// Gives the next call.
+    /// Returns the next request.
     pub fn poll_request(&mut self, now: Now) -> Option<Request> {
         self.poll_election(now)
             .or_else(|| self.poll_probe(now))
@@ -233,7 +236,7 @@ impl Candidate {
         let overdue = |call: &mut LeaseCallUnderWay| now.monotonic.since(call.sent) >= longest;
         let overdue = self.under_way.take_if(overdue);
         let ask = self.election.poll_call(now);
-        // At the renew deadline, too, no answer is awaited any longer.
+        // A request also times out at the renew deadline.
         let overdue = overdue.or_else(|| self.under_way.take_if(|_| ask.is_some()));
         if let Some(LeaseCallUnderWay { verb, sent, .. }) = overdue {
             self.has_tried = true;
@@ -249,7 +252,7 @@ impl Candidate {
                 Call::create_whole(paths::leases(namespace), new_lease(namespace, name, record))
             }
             LeaseCall::Update(lease) => {
-                // The version in it is the record's: both are of the last answer.
+                // Body and record are from the same response, so the body's version is the record's.
                 let body = updated_lease(&self.read, &lease.record);
                 let body = body.expect("an object that was read is JSON");
                 Call::replace(paths::lease(namespace, name), body)
@@ -272,7 +275,7 @@ impl Candidate {
         })
     }
 
-    /// A standby tries now and then whether it could write the Lease that another holds.
+    /// Returns a dry run of the update that a standby would need to take over the Lease, if one is due.
     fn poll_probe(&mut self, now: Now) -> Option<Request> {
         let longest = self.lease.timings.call_timeout();
         let sent = self.probe.sent();
@@ -300,14 +303,14 @@ impl Candidate {
         })
     }
 
-    /// Another replica holds the Lease.
+    /// Returns true if another replica holds the Lease.
     fn probes(&self) -> bool {
         let holder = self.election.holder();
         let is_anothers = holder.is_some_and(|holder| holder != self.election.identity());
         self.told == Role::Standby && is_anothers
     }
 
-    /// Who stands by, and who shares, watches the Lease, once the server has answered about it.
+    /// Returns the watch on the Lease, for a standby or a replica that shares ranges, after the first response.
     fn poll_watch(&mut self, now: Now) -> Option<Request> {
         if !(self.has_tried && self.watches(self.election.role(now.monotonic))) {
             return None;
@@ -329,7 +332,7 @@ impl Candidate {
         }
     }
 
-    /// Gives a watch that nobody needs any more.
+    /// Returns a watch that is no longer needed.
     pub fn poll_abandoned(&mut self) -> Option<CallId> {
         match self.watches(self.told) {
             true => None,
@@ -337,7 +340,7 @@ impl Candidate {
         }
     }
 
-    /// Gives when to ask for requests again though nothing was heard.
+    /// Returns when to poll for requests without any input.
     pub fn poll_timeout(&self) -> Timeout {
         let watches = self.has_tried && self.watches(self.told);
         let watch = self.watch.due_at().filter(|_| watches);
@@ -348,12 +351,12 @@ impl Candidate {
         self.election.poll_timeout().or(watch.into()).or(probe)
     }
 
-    /// What it is, as it was told last.
+    /// Returns the role as last reported by [`Candidate::poll_change`].
     pub fn role(&self) -> Role {
         self.told
     }
 
-    /// What it was when this was asked last, if that is not what it is now.
+    /// Updates the role. Returns the previous one if it has changed.
     pub fn poll_change(&mut self, now: Now) -> Option<Role> {
         let role = self.election.role(now.monotonic);
         let before = std::mem::replace(&mut self.told, role);
@@ -386,7 +389,7 @@ impl Candidate {
         Some(before)
     }
 
-    /// Why this replica leads no more.
+    /// Returns the reason why this replica stopped leading.
     fn why_lost(&self, holder: Option<&str>) -> String {
         let seconds = self.lease.timings.renew_deadline.as_secs();
         match (holder, self.contact.first_failure()) {
@@ -400,12 +403,12 @@ impl Candidate {
         }
     }
 
-    /// How the namespaces are shared out, if they are.
+    /// Returns how the namespaces are shared, if they are.
     pub fn partition(&self) -> Option<Partition> {
         self.lease.partition
     }
 
-    /// Until when each range may be written that is this replica's.
+    /// Returns the write deadline of each range; none for a range of another replica.
     pub fn ranges(&self, now: Monotonic) -> Vec<Option<Monotonic>> {
         let ranges = self.lease.partition.map_or(0, |partition| partition.ranges);
         (0..ranges)
@@ -413,20 +416,20 @@ impl Candidate {
             .collect()
     }
 
-    /// The ranges that are this replica's and should be others'.
+    /// Returns the ranges that this replica should hand over.
     pub fn surplus(&self, now: Monotonic) -> impl Iterator<Item = usize> + use<> {
         let surplus = self.election.surplus(now);
         surplus.into_iter().map(|range| range as usize)
     }
 
-    /// Gives a range up, of which nothing is written any more.
+    /// Gives up a range without writes in flight.
     pub fn give_up(&mut self, range: usize, now: Now) {
         if let Ok(range) = u32::try_from(range) {
             self.election.give_up(range, now.monotonic);
         }
     }
 
-    /// A range has become this replica's, or is so no more.
+    /// Records that this replica has gained or lost a range.
     pub fn note_range(&self, range: usize, is_ours: bool) {
         let (Some(partition), Ok(range)) = (self.lease.partition, u32::try_from(range)) else {
             return;
@@ -439,12 +442,12 @@ impl Candidate {
         }
     }
 
-    /// Gives the Lease back.
+    /// Releases the Lease.
     pub fn stop(&mut self, now: Now) {
         self.election.stop(now.monotonic);
     }
 
-    /// Whether nothing is left to ask for.
+    /// Returns true if there are no more requests.
     pub fn is_over(&self) -> bool {
         self.election.is_over()
     }

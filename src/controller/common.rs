@@ -1,14 +1,13 @@
-//! What the shards of a controller have in common: the informers and, where one of several controllers leads, the
-//! candidate for that.
+//! Runs the parts that a controller's shards share: the informers and, with leader election, the candidate.
 //!
-//! On standby the informers run, so that the caches are warm. Who becomes the leader lists all anew before anything
-//! is written: what it knew may be older than what the leader before it did. At the start the informers wait for the
-//! first answer to the candidate, so that the first leader lists once.
+//! On standby the informers run, so that the caches are warm. A new leader lists everything again before it writes,
+//! because its caches may be older than the last writes of the previous leader. At the start the informers wait for the
+//! candidate's first response, so that the first leader lists once.
 //!
-//! Where replicas share ranges, the shard of each range is told for itself ([`super::ranges`]), and all is listed anew
-//! for those that are gained, without a pause for the others.
+//! Where replicas share ranges, each range's shard gets notices of its own ([`super::ranges`]). After a range is gained
+//! everything is listed again, and the other shards continue without a pause.
 //!
-//! Must not: decide who leads, or know what shards do.
+//! Must not: decide which replica leads, or know the work of shards.
 
 use std::borrow::Cow;
 
@@ -24,25 +23,26 @@ use super::{
     ranges::Ranges,
 };
 
-/// Whether a request is not a shard's.
+/// Returns true if the request is not from a shard.
 pub(super) fn is_common(id: CallId) -> bool {
     is_informers(id) || is_candidates(id)
 }
 
-/// See the module's text.
+/// Informers and candidate of a controller. It turns changes of the candidate's role and ranges into notices for the
+/// shards.
 #[derive(Debug)]
 pub struct Common {
     informers: Informers,
     candidate: Option<Candidate>,
-    /// Those of a replica that shares.
+    /// The ranges, if replicas share them.
     ranges: Option<Ranges>,
-    /// The informers have asked for something.
+    /// The informers have sent a first request.
     has_begun: bool,
     is_stopped: bool,
 }
 
 impl Common {
-    /// Informers and, if there is an election, the candidate. Without, nobody asks who leads.
+    /// Creates it. Without a candidate there is no election, and the shards may always write.
     pub fn new(informers: Informers, candidate: Option<Candidate>) -> Self {
         let partition = candidate.as_ref().and_then(Candidate::partition);
         let extents = || informers.extents().cloned().collect();
@@ -66,7 +66,8 @@ impl Common {
         }
     }
 
-    /// Tells what the candidate has become. Whose a range should be changes only as the candidate hears of it.
+    /// Applies changes of the candidate's role. The target owner of a range changes only with a Lease event or response
+    /// (`heard`).
     fn follow(&mut self, heard: bool, now: Now) {
         let Some(candidate) = &mut self.candidate else {
             return;
@@ -89,7 +90,7 @@ impl Common {
         self.informers.tell(Notice::Lead(until));
     }
 
-    /// Tells each shard what has become of its range.
+    /// Notifies each shard of changes to its range.
     fn follow_ranges(&mut self, now: Now) {
         let (Some(candidate), Some(ranges)) = (&self.candidate, &mut self.ranges) else {
             return;
@@ -114,7 +115,7 @@ impl Common {
             }
         }
         if !gained.is_empty() {
-            // What was not asked for yet will be no older.
+            // No list was requested yet, so the first ones are new enough.
             let round = match self.has_begun {
                 true => self.informers.list_anew(),
                 false => self.informers.round(),
@@ -126,7 +127,7 @@ impl Common {
         ranges.retire(candidate.surplus(now.monotonic));
     }
 
-    /// A shard has finished what was under way of its range.
+    /// Gives up a range after its shard has finished its requests.
     pub(super) fn retired(&mut self, retirement: u64, now: Now) {
         let (Some(candidate), Some(ranges)) = (&mut self.candidate, &self.ranges) else {
             return;
@@ -137,18 +138,18 @@ impl Common {
         }
     }
 
-    /// Whether a shard is to hear of its namespaces.
+    /// Returns true if a shard gets the events of its namespaces.
     pub(super) fn hears(&self, shard: usize) -> bool {
         let ranges = self.ranges.as_ref();
         ranges.is_none_or(|ranges| ranges.is_ours(shard))
     }
 
-    /// Gives what is to be told to one shard, before what is to be told to all.
+    /// Returns the next notice for one shard. Poll it before the notices for all shards.
     pub(super) fn poll_notice_to_one(&mut self) -> Option<(usize, Notice)> {
         self.ranges.as_mut()?.poll_notice()
     }
 
-    /// What a shard is told, where all are told this.
+    /// Adapts a notice for all shards to one shard.
     pub(super) fn narrowed<'a>(&mut self, shard: usize, notice: &'a Notice) -> Cow<'a, Notice> {
         match &mut self.ranges {
             Some(ranges) => Cow::Owned(ranges.narrowed(shard, notice.clone())),
@@ -204,7 +205,7 @@ impl Common {
         self.informers.missing()
     }
 
-    /// Gives the lead back, as nothing is written any more.
+    /// Releases the Lease after the last write.
     pub(super) fn stop(&mut self, now: Now) {
         self.is_stopped = true;
         if let Some(candidate) = &mut self.candidate {
@@ -216,12 +217,12 @@ impl Common {
         self.is_stopped
     }
 
-    /// Whether nothing is left to give back.
+    /// Returns true if the Lease is released, or none is held.
     pub(super) fn is_over(&self) -> bool {
         self.candidate.as_ref().is_none_or(Candidate::is_over)
     }
 
-    /// Until when a shard may write; none for always.
+    /// Returns the write deadline of a shard; none without a deadline.
     pub(super) fn leads_until(&self, shard: usize) -> Option<Monotonic> {
         match &self.ranges {
             Some(ranges) => Some(ranges.until(shard)),
@@ -230,7 +231,7 @@ impl Common {
     }
 }
 
-/// Until when a candidate leads; the clock's start if it does not.
+/// Returns until when a candidate leads; the clock's start if it does not.
 fn leads_until(candidate: &Candidate) -> Monotonic {
     match candidate.role() {
         Role::Leader(until) => until,
@@ -261,12 +262,12 @@ mod tests {
         by: Division::Remainder,
     };
 
-    /// What two ranges of Jobs have in common, in a replica called `one`.
+    /// Informers and candidate for two ranges of Jobs, in a replica with the identity `one`.
     struct World {
         common: Common,
         now: Now,
         version: u64,
-        /// What was told to each range, in short.
+        /// Events and notices of each range, abbreviated.
         told: Vec<(usize, String)>,
     }
 
@@ -327,7 +328,7 @@ mod tests {
             self.hear(Input::Answer(asked.id, Ok(body)));
         }
 
-        /// The Lease is as was asked for; gives that.
+        /// Applies a Lease write. Returns the Lease.
         fn is_written(&mut self, what: &str) -> serde_json::Value {
             let asked = self.asks(what);
             let mut lease: serde_json::Value =
@@ -339,7 +340,7 @@ mod tests {
             lease
         }
 
-        /// What each range was told since, in short.
+        /// Returns the events and notices of each range since the last call, abbreviated.
         fn told(&mut self) -> Vec<(usize, String)> {
             let short = |notice: &Notice| match notice {
                 Notice::Forget(_) => "forget".to_owned(),
@@ -398,7 +399,7 @@ mod tests {
         told.sort_by_key(|(shard, _)| *shard);
         assert_eq!(told, all_of(&["forget", "leads true"]));
 
-        // Both take in what is theirs.
+        // Both shards get the events of their namespaces.
         let of_lease = world.asks("leases?watch=true");
         world.hear(Input::Opened(of_lease.id, Encoding::Json));
         let list = world.asks("jobs?limit=500");
@@ -420,7 +421,7 @@ mod tests {
             );
         }
 
-        // Another joins: one range is finished and given up.
+        // Another replica joins: one range is finished and given up.
         let watch = world.asks("jobs?watch=true");
         world.hear(Input::Opened(watch.id, Encoding::Json));
         world.now = world.now + Duration::from_secs(2);
@@ -448,7 +449,7 @@ mod tests {
         assert_eq!(roster(&lease)["one"]["ranges"], json!([1 - given]));
         world.told();
 
-        // Of the other's namespaces nobody here hears any more.
+        // Events of the other replica's namespaces are dropped.
         for (shard, name) in namespaces.iter().enumerate() {
             let event = json!({"type": "MODIFIED", "object": job(name, 20 + shard)});
             world.hear(Input::Piece(watch.id, format!("{event}\n").into()));
@@ -469,7 +470,7 @@ mod tests {
             let path = &request.call.path;
             assert!(path.ends_with(&query), "{path} {ranges:?}");
         };
-        // The Lease of another, which is alive.
+        // The Lease of another replica that is alive.
         let mut first = World::with(partition);
         let look = first.asks("GET /apis/coordination.k8s.io");
         let none = ApiError::from_response(404, b"{}", None);
@@ -498,7 +499,7 @@ mod tests {
         selects(&watch, &[1]);
         world.hear(Input::Opened(watch.id, Encoding::Json));
 
-        // The other leaves.
+        // The other replica leaves.
         world.now = world.now + Duration::from_secs(2);
         let look = world.asks("GET /apis/coordination.k8s.io");
         let one = roster(&lease)["one"].clone();

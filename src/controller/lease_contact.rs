@@ -1,9 +1,9 @@
 //! Tracks whether the Lease can be read and written, for the log, metrics and probes.
 //!
-//! Reading and writing fail for different reasons, so each has a row of failures of its own: a read that succeeds says
-//! nothing about writes that are refused.
+//! Reads and writes fail for different reasons, so consecutive failures are counted separately: a successful read says
+//! nothing about refused writes.
 //!
-//! Must not: decide who leads, or when to try again.
+//! Must not: decide which replica leads, or when to retry.
 
 use std::sync::Arc;
 
@@ -14,13 +14,13 @@ use crate::{
     wire::ApiError,
 };
 
-/// A call for the Lease.
+/// A request for the Lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LeaseVerb {
     Read,
     Create,
     Update,
-    /// An update that changes nothing: a standby tries whether it could lead.
+    /// An update without a change, by which a standby checks whether it could lead.
     DryRun,
 }
 
@@ -35,7 +35,8 @@ impl LeaseVerb {
     }
 }
 
-/// See [`LeaseContact::handle_failure`] and [`LeaseContact::handle_success`].
+/// The health of Lease requests. Pass each outcome to [`LeaseContact::handle_success`] or
+/// [`LeaseContact::handle_failure`].
 #[derive(Debug)]
 pub(super) struct LeaseContact {
     lease: String,
@@ -57,7 +58,7 @@ impl LeaseContact {
         }
     }
 
-    /// The server has answered as asked.
+    /// Records a successful response.
     pub(super) fn handle_success(&mut self, verb: LeaseVerb, now: Monotonic) {
         self.reads.heard(now);
         if verb == LeaseVerb::Read {
@@ -74,7 +75,7 @@ impl LeaseContact {
         }
     }
 
-    /// The server has refused, or not answered in time.
+    /// Records a refusal or a timeout.
     pub(super) fn handle_failure(&mut self, verb: LeaseVerb, error: &ApiError, now: Monotonic) {
         let what = verb.label();
         let words = || format!("{what}: {error}");
@@ -91,7 +92,7 @@ impl LeaseContact {
         }
     }
 
-    /// The first failure since a write succeeded: the reason why the Lease is not renewed.
+    /// Returns the first failure since a write succeeded: the reason why the Lease is not renewed.
     pub(super) fn first_failure(&self) -> Option<&str> {
         self.first_failure.as_deref()
     }

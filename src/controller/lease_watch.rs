@@ -1,10 +1,10 @@
-//! A watch on the Lease: a standby hears at once that the Lease was given back, and does not have to wait until it
-//! looks the next time; a replica that shares hears of others and of what they give up. client-go has no such watch.
+//! Watches the Lease. A standby notices at once that the Lease was released. A replica that shares ranges notices other
+//! replicas and the ranges that they give up. client-go has no such watch.
 //!
-//! It is a help and no more: everybody looks as often as ever, so a watch that is refused, late or silent costs
-//! nothing but the wait.
+//! The watch only reduces latency: the regular reads of the Lease continue. If it is refused, late or silent, nothing
+//! else is lost.
 //!
-//! Must not: decide who leads.
+//! Must not: decide which replica leads.
 
 use crate::{
     election::LeaseRecord,
@@ -14,17 +14,17 @@ use crate::{
     wire::{Call, Object, Splitter, TooLong, WatchEvent, decode_lease, decode_watch_line, paths},
 };
 
-/// See the module's text.
+/// The watch on one Lease. It is reopened with backoff after it ends.
 #[derive(Debug)]
 pub(super) struct LeaseWatch {
     path: String,
     open: Option<Open>,
-    /// How many have ended in a row without a word.
+    /// Consecutive watches that ended without an event.
     failures: u32,
     not_before: Monotonic,
 }
 
-/// A watch that was asked for.
+/// A watch that was requested.
 #[derive(Debug)]
 struct Open {
     id: CallId,
@@ -34,7 +34,7 @@ struct Open {
 impl LeaseWatch {
     pub(super) fn new(namespace: &str, name: &str) -> Self {
         Self {
-            // From what the Lease is now.
+            // Without a resourceVersion, so that it starts with the current Lease.
             path: format!(
                 "{}?watch=true&fieldSelector=metadata.name%3D{name}&timeoutSeconds={WATCH_SECONDS}",
                 paths::leases(namespace)
@@ -45,7 +45,7 @@ impl LeaseWatch {
         }
     }
 
-    /// Gives the call that opens it, if it is not open.
+    /// Returns the request that opens the watch, if it is not open.
     pub(super) fn poll_call(&mut self, id: CallId, now: Monotonic) -> Option<Call> {
         if self.open.is_some() || self.not_before > now {
             return None;
@@ -54,17 +54,17 @@ impl LeaseWatch {
         Some(Call::get(self.path.clone()))
     }
 
-    /// When it has a call to make, if only time must pass.
+    /// Returns when the next request is due, if none is open.
     pub(super) fn due_at(&self) -> Option<Monotonic> {
         self.open.is_none().then_some(self.not_before)
     }
 
-    /// Whether what comes is for it.
+    /// Returns true if the input is for this watch.
     pub(super) fn waits_for(&self, id: CallId) -> bool {
         self.open.as_ref().is_some_and(|open| open.id == id)
     }
 
-    /// Takes in what the watch brings; gives what the Lease has become, or that it is gone, if there is news.
+    /// Handles an input. Returns the new Lease, or that it was deleted, if there is an event.
     pub(super) fn handle(&mut self, input: Input, now: Monotonic) -> Option<Option<LeaseRecord>> {
         match input {
             Input::Opened(_, encoding) => {
@@ -86,7 +86,7 @@ impl LeaseWatch {
     fn piece(&mut self, piece: &[u8]) -> Option<Option<LeaseRecord>> {
         let events = self.open.as_mut().and_then(|open| open.events.as_mut())?;
         let mut heard = None;
-        // Of more than one the last counts.
+        // The last of several events counts.
         let taken_in = events.push(piece, |event| {
             heard = lease_of(event).or(heard.take());
             Ok::<_, TooLong>(())
@@ -97,13 +97,13 @@ impl LeaseWatch {
         heard
     }
 
-    /// Gives up the watch: nobody waits for the Lease any more.
+    /// Closes the watch.
     pub(super) fn close(&mut self) -> Option<CallId> {
         self.open.take().map(|open| open.id)
     }
 }
 
-/// What an event says the Lease has become, or that it is gone; none if it says nothing of that.
+/// Decodes the Lease of an event, or its deletion; none for other events.
 fn lease_of(event: &[u8]) -> Option<Option<LeaseRecord>> {
     match decode_watch_line(event).ok()? {
         WatchEvent::Applied(Object::Json(lease)) => {

@@ -1,9 +1,9 @@
-//! The controller, as the parts of it that have a loop of their own.
+//! Assembles the controller from parts, each with a loop of its own.
 //!
-//! Usually there is one part, a [`Replica`]: informers, the candidate for the lead and a shard, or one for each range
-//! that replicas share. With shards on threads of their own there is a [`Feed`], the informers and the candidate, and
-//! each [`Shard`](crate::shard::Shard). Parts share nothing; they send each other [`Message`]s, and whoever runs them,
-//! loops over channels or a simulation, delivers these in order.
+//! Usually there is one part, a [`Replica`]: informers, the election candidate, and one shard, or one for each range
+//! that replicas share. With shards on threads of their own there is a [`Feed`] (informers and candidate) and each
+//! [`Shard`](crate::shard::Shard). Parts share nothing; they exchange [`Message`]s, which their driver (loops over
+//! channels, or a simulation) delivers in order.
 //!
 //! Must not: decide anything; it passes on.
 
@@ -28,59 +28,58 @@ pub use common::Common;
 pub use replica::Replica;
 pub use sharded::Feed;
 
-/// What one part tells another.
+/// A message between parts.
 #[derive(Debug)]
 pub enum Message {
-    /// News of an object, for the shard of its namespace.
+    /// An object event, for the shard of its namespace.
     News(Box<News<'static>>),
-    /// What concerns everything that is known, for all shards.
+    /// A change of the sync state or of leadership, for all shards.
     Notice(Notice),
-    /// A history has ended, as a shard found out; for the informers.
+    /// A shard has found that a history has ended; for the informers.
     HistoryEnded(u64),
 }
 
-/// Which part a message is for.
+/// The receiver of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recipient {
     /// The informers.
     Feed,
-    /// The shard of this number.
+    /// The shard with this number.
     Shard(usize),
 }
 
-/// A part of the controller that has a loop of its own; unless it says otherwise, nobody sends it anything, and it
-/// sends nothing to others.
+/// A part of the controller with a loop of its own. By default it neither receives nor sends messages.
 pub trait Part: Machine + Send + 'static {
-    /// Takes in a message from another part.
+    /// Handles a message from another part.
     fn receive(&mut self, _message: Message, _now: Now) {}
 
-    /// Gives a message for another part; to be asked after each input, message and request.
+    /// Returns the next message for another part. Poll it after each input, message and request.
     fn poll_message(&mut self) -> Option<(Recipient, Message)> {
         None
     }
 
-    /// The kinds that were never listed in full, if it is here that this is known.
+    /// Returns the kinds that were never listed in full, if this part has the informers.
     fn missing(&self) -> Option<Vec<&'static str>> {
         None
     }
 
-    /// What it knows of Jobs, for people who ask; nothing, if it has none.
+    /// Answers a query about Jobs; empty if this part has none.
     fn answer_question(&self, _question: &Question, _now: Now) -> Vec<JobDescription> {
         Vec::new()
     }
 
-    /// Which of its shards a request is of.
+    /// Returns the shard that sent a request.
     fn shard_of_call(&self, _id: CallId) -> usize {
         0
     }
 
-    /// Until when a shard may write, if that hangs on a Lease and it is here that this is known.
+    /// Returns the write deadline of a shard, if it depends on a Lease and this part has the candidate.
     fn leads_until(&self, _shard: usize) -> Option<Monotonic> {
         None
     }
 }
 
-/// The kinds that such controllers watch: Jobs before their Pods, CronJobs and, if they are asked for, gangs.
+/// Returns the kinds to watch for these controllers: Jobs before their Pods, CronJobs and, if enabled, gangs.
 pub fn kinds(controllers: Controllers, with_gangs: bool) -> Vec<Kind> {
     let mut kinds = vec![Kind::Job];
     kinds.extend(controllers.job.then_some(Kind::Pod));
@@ -90,6 +89,3 @@ pub fn kinds(controllers: Controllers, with_gangs: bool) -> Vec<Kind> {
     }
     kinds
 }
-
-#[cfg(all(test, feature = "embedded"))]
-mod tests;

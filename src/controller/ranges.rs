@@ -1,12 +1,12 @@
-//! What each shard of a replica that shares is told of its range: from when and until when it may write, and what is
-//! known since.
+//! Sends each shard the notices for its range, in a replica that shares ranges: the write deadline, and which kinds are
+//! synced since the range was gained.
 //!
-//! A range that is gained may have been another's, so its shard forgets all and waits until each kind was listed in full
-//! since. The other shards go on meanwhile: they take the same lists in, and forget nothing. One that is to be given up
-//! is finished first, and given up once its shard says that nothing is under way. A shard whose range is another's
-//! hears nothing, so that each replica keeps only what it works on.
+//! Another replica may have written to a gained range, so its shard drops its caches and waits until each kind was
+//! listed in full again. The other shards continue meanwhile: they apply the same lists, and drop nothing. A range to
+//! be handed over is finished first, and given up once its shard has no requests in flight. The shard of another
+//! replica's range gets no events, so that each replica caches only its own ranges.
 //!
-//! Must not: decide whose a range is.
+//! Must not: decide which replica has a range.
 
 use std::collections::VecDeque;
 
@@ -15,31 +15,34 @@ use crate::{
     model::Monotonic,
 };
 
-/// See the module's text.
+/// The ranges of all replicas, with the state of this replica's own.
+///
+/// [`Ranges::follow`] applies the write deadlines. [`Ranges::begin`] must be called for each gained range, and
+/// [`Ranges::retire`] for each surplus one. [`Ranges::poll_notice`] returns the resulting notices.
 #[derive(Debug)]
 pub(super) struct Ranges {
     all: Vec<SharedRange>,
-    /// What is listed and watched.
+    /// The scopes that are listed and watched.
     extents: Vec<Extent>,
-    /// What is to be told to which shard.
+    /// Queued notices, with their shards.
     notices: VecDeque<(usize, Notice)>,
     retirements: u64,
 }
 
 #[derive(Clone, Debug)]
 struct SharedRange {
-    /// Until when it may be written; from the clock's start on, if it is not ours.
+    /// The write deadline; the clock's start if the range is not ours.
     until: Monotonic,
-    /// The number of its retirement, if it is to be given up.
+    /// The number of its handover, if it is to be given up.
     retires: Option<u64>,
-    /// What is to be known no older than from this round of lists on.
+    /// Lists before this round do not count as synced.
     round: u64,
-    /// The kinds that are.
+    /// The kinds that are synced since that round.
     known: Kinds,
 }
 
 impl Ranges {
-    /// So many ranges, none of them ours; what is known of each covers these.
+    /// Creates this many ranges, none of them ours, that consist of these scopes.
     pub(super) fn new(count: usize, extents: Vec<Extent>) -> Self {
         let none = SharedRange {
             until: Monotonic::default(),
@@ -60,13 +63,13 @@ impl Ranges {
         range.is_some_and(|range| range.until > Monotonic::default())
     }
 
-    /// Until when a range may be written; the clock's start, if it is not ours.
+    /// Returns the write deadline of a range; the clock's start if it is not ours.
     pub(super) fn until(&self, range: usize) -> Monotonic {
         let range = self.all.get(range);
         range.map_or_else(Monotonic::default, |range| range.until)
     }
 
-    /// Takes in until when each range is ours; gives those that were not, and need what is known from now on.
+    /// Applies the write deadlines. Returns the gained ranges, for which the caller must call [`Ranges::begin`].
     pub(super) fn follow(&mut self, untils: &[Option<Monotonic>]) -> Vec<usize> {
         let mut gained = Vec::new();
         for (number, until) in untils.iter().enumerate() {
@@ -95,7 +98,7 @@ impl Ranges {
         gained
     }
 
-    /// The shard of a range that is gained begins with nothing, and waits for this round of lists.
+    /// Resets the shard of a gained range, and makes it wait for this round of lists.
     pub(super) fn begin(&mut self, number: usize, round: u64, history: Option<&Notice>) {
         let range = &mut self.all[number];
         (range.round, range.known) = (round, Kinds::NONE);
@@ -108,14 +111,14 @@ impl Ranges {
         self.notices.push_back((number, Notice::Lead(until)));
     }
 
-    /// A shard knows nothing of its range any more.
+    /// Drops the caches of a range's shard.
     fn forget(&mut self, number: usize) {
         let extents = self.extents.iter().cloned();
         let notices = extents.map(|extent| (number, Notice::Forget(extent)));
         self.notices.extend(notices);
     }
 
-    /// These should be others': they are finished.
+    /// Starts the handover of these ranges.
     pub(super) fn retire(&mut self, surplus: impl IntoIterator<Item = usize>) {
         for number in surplus {
             let Some(range) = self.all.get_mut(number) else {
@@ -130,13 +133,13 @@ impl Ranges {
         }
     }
 
-    /// Which range is finished when its shard says so; none, if it was lost, and maybe gained anew, since it was asked.
+    /// Returns the range of a finished handover. None if the range was lost since, and possibly gained again.
     pub(super) fn retired(&self, retirement: u64) -> Option<usize> {
         let mut all = self.all.iter();
         all.position(|range| range.retires == Some(retirement))
     }
 
-    /// What the shard of a range is told, where all are told this.
+    /// Adapts a notice for all shards to the shard of one range.
     pub(super) fn narrowed(&mut self, number: usize, notice: Notice) -> Notice {
         let Notice::History {
             number: history,
@@ -219,7 +222,7 @@ mod tests {
         let but_pods = Kinds::ALL.without(Kind::Pod);
         assert_eq!(since(5, Kinds::NONE), Kinds::NONE);
         assert_eq!(since(5, but_pods), but_pods);
-        // Another range is gained meanwhile, and all is listed once more.
+        // Another range is gained meanwhile, and everything is listed once more.
         assert_eq!(since(6, Kinds::NONE), but_pods);
         assert_eq!(since(6, Kinds::ALL.without(Kind::Job)), Kinds::ALL);
         assert_eq!(since(7, Kinds::NONE), Kinds::ALL);

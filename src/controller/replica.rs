@@ -1,8 +1,8 @@
-//! Informers, candidate and shards, as one machine: the whole controller, in one loop.
+//! Runs informers, candidate and shards as one machine: the whole controller, in one loop.
 //!
-//! There is one shard or, where replicas share, one for each range of the namespaces. What the informers tell goes
-//! straight to the shard that it concerns, without a copy. It is what the command line runs unless it is asked for shards
-//! on threads of their own, and what simulations run.
+//! There is one shard or, where replicas share, one for each range of the namespaces. Informer events go straight to
+//! the shard of their namespace, without a copy. The command line runs it by default (shards can have threads of their
+//! own), and so do simulations.
 //!
 //! Must not: decide anything; it passes on.
 
@@ -22,18 +22,18 @@ use super::{
     common::{Common, is_common},
 };
 
-/// From this bit on a request's number tells whose it is; below, each shard counts its own: 35 years of a thousand a
-/// second.
+/// The bits of a request ID from here on are the shard's number. Below, each shard counts its own requests: enough for
+/// 35 years at a thousand a second.
 const SHARD_BIT: u32 = 40;
 
-/// See the module's text.
+/// A whole controller: informers, candidate and shards. See [`Machine`] for its use.
 #[derive(Debug)]
 pub struct Replica {
     common: Common,
-    /// How namespaces are shared out among the shards, if there are several.
+    /// The division of namespaces among the shards, if there are several.
     partition: Option<Partition>,
     shards: Vec<Member>,
-    /// Who is asked first for requests, and how many were asked since.
+    /// The shard to poll first, and the number of shards polled since.
     turn: (usize, usize),
     is_closed: bool,
 }
@@ -41,12 +41,12 @@ pub struct Replica {
 #[derive(Debug)]
 struct Member {
     shard: Shard,
-    /// Whether it is to hear of its namespaces.
+    /// The shard gets the events of its namespaces.
     hears: bool,
 }
 
 impl Replica {
-    /// One that knows nothing yet; it leads if it is elected, or if there is no election.
+    /// Creates a replica with empty caches. It may write once it is elected, or at once without an election.
     pub fn new(
         watched: &Watched,
         settings: &Settings,
@@ -72,7 +72,7 @@ impl Replica {
         }
     }
 
-    /// Passes on what concerns everything that is known, or all of a range.
+    /// Delivers notices to the shards, and their reports to the informers and the candidate.
     fn pass_on(&mut self, now: Now) {
         loop {
             while let Some((number, notice)) = self.common.poll_notice_to_one() {
@@ -102,10 +102,11 @@ impl Replica {
         }
     }
 
-    /// The next request of a shard. Each has its turn until it has none; who was first comes last the next time.
+    /// Returns the next request of a shard. Each shard is polled until it has none; the first one is the last in the
+    /// next round.
     fn poll_shards(&mut self, now: Now) -> Option<Request> {
         let count = self.shards.len();
-        // All share one limit. Who has no request begins nothing.
+        // All share one limit.
         let in_flight: usize = self.shards.iter().map(|it| it.shard.in_flight()).sum();
         while self.turn.1 < count {
             let number = (self.turn.0 + self.turn.1) % count;
@@ -186,7 +187,7 @@ impl Machine for Replica {
         self.shards.iter().any(|member| member.shard.has_events())
     }
 
-    /// As who has most in flight says.
+    /// Returns that of the shard with the most requests in flight.
     fn coalescing_delay(&self) -> Duration {
         let shards = self.shards.iter().map(|member| &member.shard);
         let busiest = shards.max_by_key(|shard| shard.in_flight());
@@ -243,7 +244,7 @@ mod tests {
     const PUT_LEASE: &str = "PUT /apis/coordination.k8s.io/v1/namespaces/n/leases/l";
     const POST_POD: &str = "POST /api/v1/namespaces/d/pods";
 
-    /// A replica called `one`, and a server that has a Lease of `two` and one Job.
+    /// A replica with the identity `one`, and a server with a Lease of `two` and one Job.
     struct World {
         replica: Replica,
         now: Now,
@@ -287,7 +288,7 @@ mod tests {
             }
         }
 
-        /// Answers all that is asked for, but the creation of a Pod; what that was, and the creation.
+        /// Answers all requests except the creation of a Pod. Returns all requests, and the ID of the creation.
         fn answer_all(&mut self) -> (Vec<String>, Option<CallId>) {
             let (mut all, mut creation) = (Vec::new(), None);
             while let Some(request) = self.replica.poll_request(self.now) {
@@ -328,7 +329,8 @@ mod tests {
             Input::Answer(request.id, Ok(Bytes::from(answer.to_string())))
         }
 
-        /// Stands by until it has taken the Lease; what was asked for then, and the creation of the Job's Pod.
+        /// Stands by until it has taken the Lease. Returns the requests after that, and the ID of the creation of the
+        /// Job's Pod.
         fn take_over(&mut self) -> (Vec<String>, Option<CallId>) {
             for _ in 0..60 {
                 let (all, creation) = self.answer_all();
@@ -370,7 +372,7 @@ mod tests {
         assert!(world.replica.is_idle());
     }
 
-    /// A Job that wants many Pods, in a namespace of its own.
+    /// Returns a Job with many Pods, in a namespace of its own.
     fn wide_job(number: usize, namespace: &str) -> Value {
         let labels = json!({"l": "j"});
         json!({

@@ -1,4 +1,4 @@
-//! The parts of a controller whose shards have threads of their own: the informers, and each shard.
+//! Runs the informers and each shard as separate parts, for shards on threads of their own.
 //!
 //! Must not: decide anything; it passes on.
 
@@ -13,7 +13,7 @@ use crate::{
 
 use super::{Message, Part, Recipient, common::Common};
 
-/// What several shards have in common.
+/// Informers and candidate as a part of their own. It sends events and notices to the shards.
 #[derive(Debug)]
 pub struct Feed {
     common: Common,
@@ -22,7 +22,7 @@ pub struct Feed {
 }
 
 impl Feed {
-    /// Informers that tell so many shards, and the candidate.
+    /// Creates it for this many shards.
     pub fn new(common: Common, shards: usize) -> Self {
         let partition = Partition {
             ranges: u32::try_from(shards).unwrap_or(u32::MAX),
@@ -103,7 +103,7 @@ impl Part for Feed {
     }
 }
 
-/// A shard hears by messages.
+/// A shard that receives its events and notices as messages.
 impl Part for Shard {
     fn receive(&mut self, message: Message, now: Now) {
         match message {

@@ -1,9 +1,10 @@
-//! Which Jobs ask that somebody reads how their Pods end: of all others nothing more is read than decisions need.
+//! Tracks the Jobs that ask for the failure summary or the index record. Only for their Pods is it read how they ended;
+//! of all other Pods nothing is read beyond the needs of decisions.
 //!
-//! Jobs are listed before Pods, so it is known of each Pod in time. It costs the Pods of a cluster in which no Job asks one
-//! comparison each.
+//! Jobs are listed before Pods, so their annotations are known before any of their Pods arrives. In a cluster in which
+//! no Job asks, each Pod costs one comparison.
 //!
-//! Must not: keep what a Pod says.
+//! Must not: keep the contents of Pods.
 
 use std::sync::Arc;
 
@@ -16,26 +17,27 @@ use crate::{
 
 use super::news::{Change, Extent, Kind, Observed};
 
-/// See the module's text.
+/// Jobs that ask how their Pods end, by UID. Call [`look`](Self::look) with each decoded object and
+/// [`complete`](Self::complete) at the end of each list.
 #[derive(Debug, Default)]
 pub(super) struct AskedJobs {
-    /// All Jobs ask how their Pods fail.
+    /// The failure summary is on for all Jobs.
     summarizes_all: bool,
     jobs: HashMap<Uid, AskedJob>,
 }
 
 #[derive(Debug)]
 struct AskedJob {
-    /// What the list covers that shows it.
+    /// Namespace of the list that shows the Job; none for all namespaces.
     namespace: Option<Arc<str>>,
-    /// By which list it was known last.
+    /// Version of the list that showed it last; for a watch event, that of the list before the watch.
     listed: u64,
-    /// Pods that succeed are looked at, too.
+    /// Succeeded Pods are read, too.
     wants_all: bool,
 }
 
 impl AskedJobs {
-    /// No Job is known; whether all ask how their Pods fail.
+    /// Starts without Jobs. `summarizes_all` turns the failure summary on for all Jobs.
     pub(super) fn new(summarizes_all: bool) -> Self {
         Self {
             summarizes_all,
@@ -43,8 +45,8 @@ impl AskedJobs {
         }
     }
 
-    /// Takes in an object that was read, of what a list of this version covers: a Job may ask, and of a Pod is read how it
-    /// ended if its Job does.
+    /// Handles an object that `read` was decoded from, given its list's extent and version. A Job is recorded if it
+    /// asks. A Pod's end is read if its Job asks.
     pub(super) fn look(
         &mut self,
         read: &mut Observed<'_>,
@@ -67,14 +69,14 @@ impl AskedJobs {
         }
     }
 
-    /// The same of a Pod that was read from a line of a watch.
+    /// Does the same for a Pod that was decoded from a line of a watch.
     pub(super) fn look_at_line(&self, pod: &mut DecodedPod<'_>, line: &[u8], change: Change) {
         if self.wants(pod, change) {
             pod.end = end_of(PodDetails::read_line(line));
         }
     }
 
-    /// Takes in a Job, shown by a list of this version or since.
+    /// Records or removes a Job that a list of this version, or a watch after it, has shown.
     fn job(&mut self, job: &DecodedJob, change: Change, extent: &Extent, listed: u64) {
         let uid = job.job.uid;
         let annotations = job.annotations.as_deref();
@@ -94,7 +96,7 @@ impl AskedJobs {
         self.jobs.insert(uid, job);
     }
 
-    /// A list is complete: a Job that it has not shown is gone.
+    /// Removes the Jobs that a complete list has not shown: they are gone.
     pub(super) fn complete(&mut self, extent: &Extent, version: u64) {
         if extent.kind != Kind::Job {
             return;
@@ -103,7 +105,7 @@ impl AskedJobs {
             .retain(|_, job| job.namespace != extent.namespace || job.listed == version);
     }
 
-    /// Whether somebody wants to know how this Pod has ended.
+    /// Returns true if the Pod has ended and its Job asks how.
     fn wants(&self, pod: &DecodedPod<'_>, change: Change) -> bool {
         if self.jobs.is_empty() && !self.summarizes_all {
             return false;
@@ -123,7 +125,7 @@ impl AskedJobs {
     }
 }
 
-/// How a Pod ended. What cannot be read is not known: the Pod itself could be.
+/// Returns how a Pod ended. A decode error leaves this unknown: the Pod itself was decoded.
 fn end_of(read: Result<PodDetails, OddAnswer>) -> Option<Box<PodEnd>> {
     Some(Box::new(read.ok()?.end()))
 }
@@ -200,5 +202,19 @@ mod tests {
         assert_eq!(ask(&asked), [true, false]);
         asked.complete(&extent(), 9);
         assert_eq!(ask(&asked), [false, false]);
+    }
+
+    #[test]
+    fn a_list_of_one_namespace_says_nothing_of_others() {
+        let of = |name: &str| Extent {
+            kind: Kind::Job,
+            namespace: Some(name.into()),
+        };
+        let mut asked = AskedJobs::new(false);
+        asked.job(&job(1, RECORD), Change::Listed(5), &of("a"), 5);
+        asked.complete(&of("b"), 6);
+        assert!(wants(&asked, 1, "Failed", Change::Applied));
+        asked.complete(&of("a"), 7);
+        assert!(!wants(&asked, 1, "Failed", Change::Applied));
     }
 }

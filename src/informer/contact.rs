@@ -1,5 +1,5 @@
-//! Whether the API server is heard of a kind: the log says when it is not, now and then while it is not, and once when
-//! it is again; probes can ask.
+//! Tracks per kind whether the API server answers lists and watches, for the log, metrics and probes. The log reports
+//! the first failure, then repeats at growing intervals, and reports the recovery once.
 //!
 //! Must not: decide when to try again.
 
@@ -11,52 +11,63 @@ use crate::{
     wire::ApiError,
 };
 
-/// How long the log is quiet between two lines about the same silence: who reads it is not to be flooded in an outage
-/// of hours, and still sees that it lasts.
+/// Interval between two log lines about the same outage. It grows so that an outage of hours does not flood the log and
+/// still shows that it lasts.
 const QUIET: Exponential = Exponential {
     base: Duration::from_secs(10),
     max: Duration::from_secs(300),
 };
 
-/// What was tried in vain.
+/// Request that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tried {
     List,
     /// Reading or writing the Lease of an election.
     Lease,
-    /// A watch that breaks is opened again at once: the first time is not worth a line.
+    /// A watch that broke. It is reopened at once, so the first failure is not logged.
     Watch,
-    /// A watch that brought nothing for so long that it was given up.
+    /// A watch that was given up because it brought nothing for too long.
     SilentWatch,
-    /// A watch that ended at once, in order and without an event. Neither a list nor the next watch that opens shows that
-    /// this is over; an event does, and a watch that stays open.
+    /// A watch that ended at once, in order and without an event. A list or an opened watch does not show that this is
+    /// over; an event does, and so does a watch that stays open.
     ShortWatch,
-    /// A watch that the server will not open: it lasts until one is open, however many lists are answered meanwhile.
+    /// A watch with something that is no event. As of [`Self::ShortWatch`], an event shows that this is over.
+    OddWatch,
+    /// A watch that could not be opened. Small lists by which a reflector compares the server's history are no sign that
+    /// news come again; an open watch is. As of [`Self::Watch`], the first time is not worth a line.
+    UnopenedWatch,
+    /// A watch that the server refuses to open. This lasts until a watch opens, however many lists are answered
+    /// meanwhile.
     RefusedWatch,
 }
 
 impl Tried {
-    /// As the log and metrics call it.
+    /// Returns its name in the log and metrics.
     fn label(self) -> &'static str {
         match self {
             Self::List => "list",
             Self::Lease => "lease",
-            Self::Watch | Self::SilentWatch | Self::ShortWatch | Self::RefusedWatch => "watch",
+            Self::Watch
+            | Self::SilentWatch
+            | Self::ShortWatch
+            | Self::OddWatch
+            | Self::UnopenedWatch
+            | Self::RefusedWatch => "watch",
         }
     }
 
-    /// The least answer that ends a row of such failures.
+    /// Returns the weakest sign that ends a run of such failures.
     fn ended_by(self) -> Sign {
         match self {
             Self::List | Self::Lease | Self::Watch | Self::SilentWatch => Sign::Answer,
-            Self::RefusedWatch => Sign::OpenWatch,
-            Self::ShortWatch => Sign::Event,
+            Self::UnopenedWatch | Self::RefusedWatch => Sign::OpenWatch,
+            Self::ShortWatch | Self::OddWatch => Sign::Event,
         }
     }
 
-    /// The first failure is worth a line.
+    /// Returns true if the first failure is logged.
     fn is_logged_at_once(self) -> bool {
-        !matches!(self, Self::Watch | Self::ShortWatch)
+        !matches!(self, Self::Watch | Self::ShortWatch | Self::UnopenedWatch)
     }
 }
 
@@ -68,18 +79,18 @@ enum Sign {
     Event,
 }
 
-/// Failures in a row, which the log reports at growing intervals.
+/// Consecutive failures, which the log reports at growing intervals.
 #[derive(Debug)]
 pub(crate) struct FailureRun {
     since: Monotonic,
-    /// Their number.
+    /// Number of failures.
     pub(crate) failures: u32,
     lines: u32,
     quiet_until: Monotonic,
 }
 
 impl FailureRun {
-    /// None yet.
+    /// Starts without failures.
     pub(crate) fn new(now: Monotonic) -> Self {
         Self {
             since: now,
@@ -89,7 +100,7 @@ impl FailureRun {
         }
     }
 
-    /// Counts a failure; whether the log should report it.
+    /// Counts a failure; returns true if the log should report it.
     pub(crate) fn add(&mut self, is_worth_a_line: bool, now: Monotonic) -> bool {
         self.failures += 1;
         if now < self.quiet_until || !is_worth_a_line {
@@ -100,7 +111,7 @@ impl FailureRun {
         true
     }
 
-    /// The seconds since the first, if the log has reported any: then it reports the end, too.
+    /// Returns the seconds since the first failure if any was logged: then the recovery is logged, too.
     pub(crate) fn reported_seconds(&self, now: Monotonic) -> Option<u64> {
         (self.lines > 0).then(|| now.since(self.since).as_secs())
     }
@@ -128,13 +139,22 @@ impl Contact {
         }
     }
 
-    /// The server has answered a list.
+    /// The server has answered a list from which no news are taken in.
+    pub(crate) fn compared(&mut self, now: Monotonic) {
+        let silence = self.silence.as_ref();
+        if silence.is_none_or(|silence| silence.until <= Sign::Answer) {
+            self.heard.now(now);
+        }
+        self.handle_sign(Sign::Answer, now);
+    }
+
+    /// Handles the answer to a list.
     pub(crate) fn listed(&mut self, now: Monotonic) {
         self.heard.now(now);
         self.handle_sign(Sign::Answer, now);
     }
 
-    /// A watch is open. After watches that ended at once, an open one does not show yet that events will come.
+    /// Handles an opened watch. After watches that ended at once, an open one does not show yet that events will come.
     pub(crate) fn opened(&mut self, now: Monotonic) {
         let silence = self.silence.as_ref();
         if silence.is_none_or(|silence| silence.until <= Sign::OpenWatch) {
@@ -143,7 +163,7 @@ impl Contact {
         self.handle_sign(Sign::OpenWatch, now);
     }
 
-    /// An event came, a watch stayed open, or the Lease was read.
+    /// Handles an event, a watch that stayed open, or a read of the Lease.
     pub(crate) fn heard(&mut self, now: Monotonic) {
         self.heard.now(now);
         self.handle_sign(Sign::Event, now);
@@ -164,7 +184,7 @@ impl Contact {
         }
     }
 
-    /// A try has failed.
+    /// Handles a failed request.
     pub(crate) fn failed(&mut self, tried: Tried, error: &ApiError, now: Monotonic) {
         let is_first = self.silence.is_none();
         let silence = self.silence.get_or_insert(Silence {
@@ -257,6 +277,31 @@ mod tests {
     }
 
     #[test]
+    fn a_watch_that_cannot_be_opened_is_reported_though_small_lists_are_answered() {
+        let heard = Arc::new(LastHeard::new("pods", None, Family::default()));
+        let mut contact = Contact::new(Arc::clone(&heard));
+        let at = Monotonic::from_secs;
+        contact.heard(at(5));
+        let mut lines = Vec::new();
+        for second in 10..60 {
+            contact.compared(at(second));
+            let count = |contact: &Contact| {
+                let silence = contact.silence.as_ref();
+                silence.map_or(0, |silence| silence.run.lines)
+            };
+            let before = count(&contact);
+            let error = ApiError::no_answer("refused");
+            contact.failed(Tried::UnopenedWatch, &error, at(second));
+            lines.extend((count(&contact) > before).then_some(second));
+        }
+        assert_eq!(lines, [11, 21, 41]);
+        assert_eq!(heard.lost_for(at(60)), Some(Duration::from_secs(50)));
+        contact.opened(at(60));
+        assert!(contact.silence.is_none());
+        assert_eq!(heard.lost_for(at(70)), None);
+    }
+
+    #[test]
     fn watches_that_end_at_once_are_reported_until_an_event_comes() {
         let heard = Arc::new(LastHeard::new("pods", None, Family::default()));
         let mut contact = Contact::new(Arc::clone(&heard));
@@ -278,7 +323,7 @@ mod tests {
             lines.extend((now > before).then_some(second));
         }
         assert_eq!(lines, [11, 21, 41]);
-        // The first one opened as if all were well.
+        // Still the age of the first open watch, which counted as a sign because no failure was known.
         assert_eq!(heard.lost_for(at(50)), Some(Duration::from_secs(40)));
         contact.opened(at(50));
         contact.heard(at(51));

@@ -1,16 +1,15 @@
-//! All lists and watches of a controller, and the order in which they begin.
+//! Runs all lists and watches of a controller, and orders the first lists.
 //!
-//! A Pod is compared with its Job's selector as it comes, so Jobs are listed before all else of their namespace. No
-//! kind waits for another but Jobs: one that may not be listed holds up nobody who does not need it.
+//! A Pod is matched against its Job's selector as it arrives, so Jobs are listed before all other kinds of their
+//! namespace. No kind waits for another but Jobs: a kind that may not be listed blocks only the features that need it.
 //!
-//! The history of the cluster's objects becomes another one when the server's data are those of a backup: then
-//! versions mean something else, and nothing that was known can be trusted. Each reflector then forgets what it knows
-//! and lists anew, in the same order. Until those have done so that a controller needs, it does nothing: it is as if
-//! another had started. Nor does it while somebody doubts that the history is still the same. And while a connection
-//! broke and nobody has compared yet what the server has with what it told, nothing is done that could not be made
-//! good.
+//! A restore of the server from a backup starts a new history of the cluster's objects. Known resourceVersions then
+//! mean something else, and nothing in the cache can be trusted. Each reflector forgets its objects and lists anew, in
+//! the same order. A controller does nothing until the kinds that it needs are listed, as if it had just started. It
+//! also pauses while it is in doubt whether the history is the same. After a connection broke, nothing irreversible is
+//! done until the server's data have been compared with the last event.
 //!
-//! Must not: know shards, or what becomes of the news.
+//! Must not: know shards, or how they use the events.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -32,26 +31,26 @@ use super::{
     reflector::{Reflector, Tell},
 };
 
-/// By this bit the requests of informers are told from those of shards.
+/// Bit that is set in the ids of informers' requests and clear in those of shards.
 const OWN: CallId = 1 << 63;
 
-/// Whether a request is one of the informers'.
+/// Returns true if a request is an informer's.
 pub fn is_informers(id: CallId) -> bool {
     id & OWN != 0
 }
 
-/// What is listed and watched.
+/// Configuration of the lists and watches.
 #[derive(Clone, Debug)]
 pub struct Watched {
-    /// The kinds; Jobs are the first, and listed first.
+    /// The kinds; Jobs come first and are listed first.
     pub kinds: Vec<Kind>,
-    /// The namespaces; none for all.
+    /// The namespaces; empty for all.
     pub namespaces: Vec<String>,
-    /// By which Pods are known to be held.
+    /// The finalizer that marks tracked Pods.
     pub finalizer: &'static str,
-    /// Where the objects of gangs are, where those are asked for.
+    /// API of the gang objects, if gangs are enabled.
     pub api: Option<SchedulingApi>,
-    /// Whether it is read of all Jobs how their Pods fail, and not only of those that ask for it.
+    /// The failure summary is on for all Jobs, not only for those that ask for it.
     pub summarizes_all: bool,
     /// The bounds of the pages of lists.
     pub pages: PageBounds,
@@ -71,23 +70,24 @@ impl Watched {
     }
 }
 
-/// See the module's text.
+/// All reflectors of a controller, in order of namespaces; Jobs come first in each namespace. Objects leave through
+/// [`handle`](Self::handle), notices through [`poll_notice`](Self::poll_notice).
 #[derive(Debug)]
 pub struct Informers {
     reflectors: Vec<Reflector>,
-    /// How many kinds there are; so many reflectors in a row are of one namespace.
+    /// Number of kinds, and so of consecutive reflectors of one namespace.
     kinds: usize,
     outside: Outside,
-    /// What was told of the history last.
+    /// The last [`Notice::History`] that was sent.
     told: Option<Notice>,
     limiter: Allowance,
     next_id: CallId,
-    /// Until when the limit on calls a second holds everything up.
+    /// Time until which the rate limiter delays all requests.
     limited_until: Timeout,
 }
 
 impl Informers {
-    /// Nothing is known yet.
+    /// Starts without any object; the first requests list the Jobs.
     pub fn new(watched: &Watched, limiter: &Arc<Limiter>, metrics: Arc<Metrics>) -> Self {
         let namespaces: Vec<Option<Arc<str>>> = match watched.namespaces.as_slice() {
             [] => vec![None],
@@ -134,7 +134,7 @@ impl Informers {
         }
     }
 
-    /// Takes in what became of a request; tells each object that it shows.
+    /// Handles the result of a request, and calls `tell` with each object in it.
     pub fn handle(&mut self, input: Input, now: Now, tell: Tell<'_>) {
         let id = input.id();
         let mut waiting = self.reflectors.iter_mut();
@@ -146,26 +146,26 @@ impl Informers {
         self.tell_history();
     }
 
-    /// The server tells another history than this one: a shard has found out.
+    /// Ends a history: a shard has found that the server's data are from another one.
     pub fn history_ends(&mut self, number: u64) {
         self.outside.end_history(number);
         self.tell_history();
     }
 
-    /// All is to be listed anew: what is known may be older than what another controller did.
+    /// Forgets everything and lists anew: the cache may be older than another controller's writes.
     pub fn start_over(&mut self) {
         self.history_ends(self.outside.history);
     }
 
-    /// All is to be listed anew, and what is known stays: somebody needs what is no older than this moment. Gives the
-    /// number by which it is told what has been listed since.
+    /// Lists everything anew and keeps the cache, for a caller that needs data no older than this moment. Returns the
+    /// round; [`Notice::History`] carries it with the kinds that have been listed since.
     pub fn list_anew(&mut self) -> u64 {
         self.outside.round += 1;
         self.outside.round
     }
 
-    /// What is asked for from now on is just this; watches go on with it where they are. What was not read before is
-    /// missing until all has been listed anew.
+    /// Restricts lists and watches to these ranges; watches continue from their versions. Objects of added ranges are
+    /// missing until everything has been listed anew.
     pub fn read_only(&mut self, ranges: ReadRanges) {
         let before = self.outside.query().to_owned();
         self.outside.ranges = Some(ranges);
@@ -176,22 +176,22 @@ impl Informers {
         }
     }
 
-    /// By which number it is told what has been listed since that was asked last.
+    /// Returns the round of the last [`list_anew`](Self::list_anew).
     pub fn round(&self) -> u64 {
         self.outside.round
     }
 
-    /// What each list and watch covers.
+    /// Returns the extent of each list and watch.
     pub fn extents(&self) -> impl Iterator<Item = &Extent> {
         self.reflectors.iter().map(|one| &one.extent)
     }
 
-    /// What was told of the history last, if anything.
+    /// Returns the last [`Notice::History`], if one was sent.
     pub fn told_history(&self) -> Option<&Notice> {
         self.told.as_ref()
     }
 
-    /// Something else is to be told to all shards, after what is to be told already.
+    /// Queues a notice for all shards, behind those already queued.
     pub fn tell(&mut self, notice: Notice) {
         self.outside.notices.push_back(notice);
     }
@@ -218,7 +218,7 @@ impl Informers {
         }
     }
 
-    /// Gives the next request.
+    /// Returns the next request.
     pub fn poll_request(&mut self, now: Now) -> Option<Request> {
         self.limited_until = Timeout::default();
         self.outside.now = now.monotonic;
@@ -227,10 +227,10 @@ impl Informers {
             let waited_for = (at != jobs).then(|| &self.reflectors[jobs]);
             let (history, round) = (Some(self.outside.history), Some(self.outside.round));
             let waits = waited_for.is_some_and(|jobs| jobs.synced < history);
-            // Until then its watch goes on.
+            // Its watch goes on until the Jobs are listed.
             let may_list_anew = waited_for.is_none_or(|jobs| jobs.listed >= round);
             let reflector = &mut self.reflectors[at];
-            // It follows before it waits: a pause of the history before would be over, and due again and again.
+            // Before the check below: a pause left from the previous history would expire, and be due again and again.
             reflector.follow(may_list_anew, &mut self.outside);
             if reflector.begins() && waits {
                 continue;
@@ -256,14 +256,14 @@ impl Informers {
         None
     }
 
-    /// Whether what a request brings may gather: news of Pods are many, and no Job begins by them.
+    /// Returns true if answers of this request may be batched: Pod events are many, and no Job starts with one.
     pub fn gathers(&self, id: CallId) -> bool {
         let mut waiting = self.reflectors.iter();
         let found = waiting.find(|reflector| reflector.waits_for(id));
         found.is_some_and(|found| found.extent.kind == Kind::Pod)
     }
 
-    /// Gives when to ask for requests again though nothing was heard.
+    /// Returns the time at which to poll for requests again if no input arrives.
     pub fn poll_timeout(&self) -> Timeout {
         if self.limited_until != Timeout::default() {
             return self.limited_until;
@@ -272,17 +272,17 @@ impl Informers {
         due.min().into()
     }
 
-    /// Gives a stream that nobody waits for any more.
+    /// Returns a stream that is no longer needed.
     pub fn poll_abandoned(&mut self) -> Option<CallId> {
         self.outside.abandoned.pop_front()
     }
 
-    /// Gives what is to be told to all shards, after the news that came before.
+    /// Returns the next notice for all shards; it comes after the objects before it.
     pub fn poll_notice(&mut self) -> Option<Notice> {
         self.outside.notices.pop_front()
     }
 
-    /// The kinds of which some namespace was never listed in full.
+    /// Returns the kinds of which at least one namespace was never listed in full.
     pub fn missing(&self) -> Vec<&'static str> {
         let missing = self.reflectors.iter().filter(|one| one.synced.is_none());
         let mut kinds: Vec<_> = missing.map(|one| one.extent.kind.plural()).collect();

@@ -1,10 +1,10 @@
-//! Informers: what the cluster has of each kind, listed and watched, told to the shards.
+//! Lists and watches each kind, and passes every object to the shards.
 //!
-//! One [`Reflector`](reflector) for each kind and namespace lists and watches; all together are [`Informers`], which
-//! know in which order kinds are listed and whether the server still tells the same history. Objects are
-//! decoded once, straight into records ([`News`]), and told as they come.
+//! One [`Reflector`](reflector) lists and watches each kind in each namespace. [`Informers`] holds all of them, orders
+//! their lists, and detects a restored API server. Objects are decoded once, straight into records ([`News`]), and
+//! passed on as they arrive.
 //!
-//! Must not: keep objects, know what is done with them, read a clock or wait.
+//! Must not: keep objects, know how they are used, read a clock or wait.
 
 mod asked;
 mod contact;

@@ -1,4 +1,5 @@
-//! What informers tell.
+//! Defines the events of objects ([`News`]) and the notices about whole kinds ([`Notice`]) that informers send to
+//! shards.
 
 use std::sync::Arc;
 
@@ -16,14 +17,14 @@ pub enum Kind {
     Pod,
     /// CronJobs.
     CronJob,
-    /// Workloads, where gangs are asked for.
+    /// Workloads, if gangs are enabled.
     Workload,
-    /// PodGroups, likewise.
+    /// PodGroups, if gangs are enabled.
     PodGroup,
 }
 
 impl Kind {
-    /// What it is called in a path.
+    /// Returns its name in a path.
     pub const fn plural(self) -> &'static str {
         match self {
             Self::Job => "jobs",
@@ -35,42 +36,42 @@ impl Kind {
     }
 }
 
-/// Some of the kinds.
+/// A set of kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kinds(u8);
 
 impl Kinds {
-    /// All of them.
+    /// All kinds.
     pub const ALL: Self = Self(u8::MAX);
 
-    /// None of them.
+    /// No kind.
     pub const NONE: Self = Self(0);
 
-    /// All of these but one.
+    /// Returns the set without one kind.
     #[must_use]
     pub const fn without(self, kind: Kind) -> Self {
         Self(self.0 & !(1 << kind as u8))
     }
 
-    /// These and those.
+    /// Returns the union of both sets.
     #[must_use]
     pub const fn or(self, others: Self) -> Self {
         Self(self.0 | others.0)
     }
 
-    /// What is among these and among those.
+    /// Returns the intersection of both sets.
     #[must_use]
     pub const fn and(self, others: Self) -> Self {
         Self(self.0 & others.0)
     }
 
-    /// Whether it is among them.
+    /// Returns true if the set has the kind.
     pub const fn has(self, kind: Kind) -> bool {
         self.0 & (1 << kind as u8) != 0
     }
 }
 
-/// What one list and watch covers.
+/// Kind and namespace that one list and watch cover.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Extent {
     /// The kind.
@@ -79,28 +80,28 @@ pub struct Extent {
     pub namespace: Option<Arc<str>>,
 }
 
-/// What became of an object.
+/// Change of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// A watch shows it, new or changed.
+    /// A watch shows it, added or modified.
     Applied,
     /// A list of this version shows it.
     Listed(u64),
-    /// It is gone; this was its last version.
+    /// It is deleted; this is its last version.
     Deleted,
 }
 
-/// News of one object.
+/// Event of one object.
 #[derive(Debug)]
 pub struct News<'a> {
-    /// What became of it.
+    /// The change.
     pub change: Change,
     /// The object.
     pub object: Observed<'a>,
 }
 
 impl News<'_> {
-    /// The same, without what it was read from.
+    /// Returns the event without borrows from the answer it was decoded from.
     pub fn into_owned(self) -> News<'static> {
         let object = match self.object {
             Observed::Job(read) => Observed::Job(read),
@@ -117,7 +118,7 @@ impl News<'_> {
     }
 }
 
-/// An object that was shown. It concerns one namespace.
+/// A decoded object. It concerns one namespace.
 #[derive(Debug)]
 #[expect(
     clippy::large_enum_variant,
@@ -134,18 +135,18 @@ pub enum Observed<'a> {
     Workload(Box<DecodedGangObject<Workload>>),
     /// A PodGroup.
     PodGroup(Box<DecodedGangObject<PodGroup>>),
-    /// An object of any kind that is too long to be read.
+    /// An object of any kind that is too long to be decoded.
     TooLong(Box<TooLongObject>),
 }
 
-/// An object that is longer than an answer may be. It is there, and nothing but its identity is known.
+/// An object that is longer than an answer may be. It exists, and only its identity is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TooLongObject {
     /// Its kind.
     pub kind: Kind,
     /// Its name, UID and version.
     pub object: ObjectIdentity,
-    /// The bytes that an answer may have.
+    /// The longest answer in bytes.
     pub longest: usize,
 }
 
@@ -162,7 +163,7 @@ impl Observed<'_> {
         }
     }
 
-    /// Its kind, who it is, and its version.
+    /// Returns its kind, UID and version.
     pub fn identity(&self) -> (Kind, Uid, u64) {
         match self {
             Self::Job(read) => (Kind::Job, read.job.uid, read.job.resource_version),
@@ -178,32 +179,32 @@ impl Observed<'_> {
     }
 }
 
-/// What concerns everything that is known of a kind, or all kinds.
+/// Notice about all objects of a kind, or about all kinds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
-    /// A list is complete: there are the objects that were listed, and no others as of this version.
+    /// A list is complete: as of this version, there are the listed objects and no others.
     Complete(Extent, u64),
-    /// A watch has come as far as this version.
+    /// A watch has reached this version.
     Seen(Extent, u64),
-    /// What was told of these belongs to another history: all is to be forgotten.
+    /// The objects of this extent belong to another history and must be forgotten.
     Forget(Extent),
-    /// Which history is told, and what is known of it that nobody doubts.
+    /// State of the history, and the kinds with a cache in sync with it.
     History {
-        /// Its number.
+        /// Number of the history.
         number: u64,
-        /// The kinds that are known in full, and those that nobody watches.
+        /// Kinds that are listed in full, and those that are not watched.
         known: Kinds,
-        /// Whether the server was heard since each connection that broke: else it may have been set back, and
-        /// what cannot be made good has to wait.
+        /// Each broken connection was followed by a comparison with the server. Otherwise the server may have been
+        /// restored, and irreversible writes have to wait.
         is_heard: bool,
-        /// How often it was asked that all be listed anew.
+        /// Round of the last request to list everything anew.
         round: u64,
-        /// The kinds that were listed in full since that was asked last, and those that nobody watches.
+        /// Kinds that were listed in full in this round, and those that are not watched.
         listed: Kinds,
     },
-    /// Until when anything may be written, where that hangs on a Lease.
+    /// Write deadline derived from the Lease, where an election is used.
     Lead(Monotonic),
-    /// What is written next is another's: what is under way is to be finished, and nothing begun. It is to be told, by
-    /// this number, when that is so.
+    /// The next writes belong to another replica: finish the calls in flight and start none. The shard acknowledges
+    /// with this number once it is done.
     Retire(u64),
 }

@@ -1,4 +1,4 @@
-//! What all reflectors share.
+//! Holds the state that all reflectors share.
 //!
 //! Must not: know how a kind is listed or watched.
 
@@ -8,17 +8,17 @@ use crate::{machine::CallId, metrics::Metrics, model::Monotonic};
 
 use super::{asked::AskedJobs, news::Notice, read_ranges::ReadRanges};
 
-/// Whom reflectors ask, and what they have to tell.
+/// Shared state of the reflectors, and their queued output.
 #[derive(Debug)]
 pub(super) struct Outside {
-    /// Which history of the cluster's objects is told.
+    /// Number of the current history of the cluster's objects.
     pub(super) history: u64,
-    /// How often it was asked that all be listed anew.
+    /// Round of the last request to list everything anew.
     pub(super) round: u64,
     pub(super) notices: VecDeque<Notice>,
-    /// Streams that nobody waits for any more.
+    /// Streams that are no longer needed.
     pub(super) abandoned: VecDeque<CallId>,
-    /// What is read, where replicas share.
+    /// The ranges to read, if replicas share the work.
     pub(super) ranges: Option<ReadRanges>,
     pub(super) asked: AskedJobs,
     pub(super) metrics: Arc<Metrics>,
@@ -26,12 +26,12 @@ pub(super) struct Outside {
 }
 
 impl Outside {
-    /// What a list or a watch asks for besides.
+    /// Returns the additional query parameters of lists and watches.
     pub(super) fn query(&self) -> &str {
         self.ranges.as_ref().map_or("", ReadRanges::query)
     }
 
-    /// The server tells another history than this one. Whoever finds out first begins the next.
+    /// Ends this history and begins the next, unless another reflector or shard has already done so.
     pub(super) fn end_history(&mut self, number: u64) {
         if self.history == number {
             self.history += 1;

@@ -1,19 +1,19 @@
-//! Chooses how many objects each page of a list asks for, so that a page stays of some MiB however large its objects are.
+//! Chooses the number of objects per page of a list, so that a page has a few MiB however large its objects are.
 //!
-//! The size of the last page's objects predicts that of the next ones. Lists are in the order of namespaces, so one
-//! namespace's large objects make its own pages small, and the pages of other namespaces stay as they were.
+//! The last page's object size predicts that of the next ones. Lists are ordered by namespace, so one namespace's large
+//! objects shrink its own pages only.
 //!
-//! Must not: send anything, or know what is listed.
+//! Must not: send requests, or know the kind.
 
 use std::time::Duration;
 
 use crate::wire::{ApiError, ErrorKind};
 
-/// A list that took this long, a third of what a call may take, may have failed because its page is too long.
+/// A list that took this long, a third of a call's timeout, may have failed because its page is too long.
 const SLOW: Duration = Duration::from_secs(20);
 
-/// Pages shrink by this factor when they are too long. [`PageBounds::longest`] is as many times [`PageBounds::wanted`], so
-/// a page that was just too long has the wanted size after one step.
+/// Pages shrink by this factor when they are too long. [`PageBounds::longest`] is as many times [`PageBounds::wanted`],
+/// so a page that was just too long has the wanted size after one step.
 const SHRINK: u32 = 8;
 
 /// Pages grow by this factor at most: objects that follow may be larger than those that came.
@@ -22,12 +22,12 @@ const GROW: u32 = 4;
 /// The bounds of the pages of lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageBounds {
-    /// The most objects. As in client-go (`defaultPageSize` of `tools/pager`).
+    /// The most objects per page. As in client-go (`defaultPageSize` of `tools/pager`).
     pub objects: u32,
-    /// The length in bytes that is aimed at.
+    /// Target length of a page in bytes.
     pub wanted: usize,
-    /// The greatest length in bytes. It is above that of any single object that an API server takes: 3 MiB, which JSON
-    /// makes six times longer at worst, as it escapes each control character.
+    /// The greatest length in bytes. It exceeds any object that an API server accepts: 3 MiB, times six at worst in
+    /// JSON, which escapes each control character.
     pub longest: usize,
 }
 
@@ -41,7 +41,8 @@ impl Default for PageBounds {
     }
 }
 
-/// The number of objects that the next page asks for: at least one.
+/// Page size in objects, at least one. Starts at the maximum, adapts to each page, and shrinks after failures that a
+/// smaller page may avoid.
 #[derive(Debug)]
 pub(super) struct PageSize {
     bounds: PageBounds,
@@ -49,7 +50,7 @@ pub(super) struct PageSize {
 }
 
 impl PageSize {
-    /// Begins with the most objects.
+    /// Starts with the most objects.
     pub(super) fn new(bounds: PageBounds) -> Self {
         Self {
             limit: bounds.objects.max(1),
@@ -57,17 +58,17 @@ impl PageSize {
         }
     }
 
-    /// The number of objects to ask for.
+    /// Returns the number of objects to ask for.
     pub(super) fn limit(&self) -> u32 {
         self.limit
     }
 
-    /// The greatest length of a page in bytes.
+    /// Returns the greatest length of a page in bytes.
     pub(super) fn longest(&self) -> usize {
         self.bounds.longest
     }
 
-    /// Chooses the next limit after a page of so many objects and bytes, which took so long.
+    /// Sets the next limit, given a page's objects, length and duration.
     pub(super) fn handle_page(&mut self, objects: usize, bytes: usize, took: Duration) {
         let fitting = self.bounds.wanted.saturating_mul(objects.max(1)) / bytes.max(1);
         let fitting = u32::try_from(fitting).unwrap_or(u32::MAX);

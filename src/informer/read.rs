@@ -1,6 +1,6 @@
-//! Reads objects of each kind.
+//! Decodes objects of each kind.
 //!
-//! Must not: know where they came from.
+//! Must not: know whether an object came from a list or a watch.
 
 use std::fmt::Display;
 
@@ -14,7 +14,7 @@ use super::{
     reflector::Tell,
 };
 
-/// Reads an object of a kind.
+/// Decodes an object of a kind.
 pub(super) fn read<'a>(
     kind: Kind,
     pods: &PodDecoder,
@@ -29,12 +29,12 @@ pub(super) fn read<'a>(
     })
 }
 
-/// What comes of an event that cannot be read.
+/// Returns the error for an event that cannot be decoded.
 pub(super) fn odd_event(error: impl Display) -> ApiError {
     ApiError::no_answer(format!("odd event: {error}"))
 }
 
-/// Tells of an object; gives its version.
+/// Passes an object to `tell`; returns its version.
 pub(super) fn tell_of(change: Change, object: Observed<'_>, tell: Tell<'_>) -> u64 {
     let (_, _, version) = object.identity();
     tell(News { change, object });

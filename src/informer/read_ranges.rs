@@ -1,8 +1,9 @@
-//! The ranges that a replica which shares reads: as little of others' as can be.
+//! Restricts lists and watches of a replica that shares the work to its ranges of namespaces. The replica then reads as
+//! few of the other replicas' objects as possible.
 //!
-//! Where the server can select by ranges it sends no others. All that comes nevertheless is passed over.
+//! A server that can select by ranges sends only these. Objects of other ranges that arrive anyway are skipped.
 //!
-//! Must not: know whose a range is.
+//! Must not: know which replica owns a range.
 
 use crate::{
     model::Partition,
@@ -11,18 +12,18 @@ use crate::{
 
 use super::news::Kind;
 
-/// See the module's text.
+/// The ranges that are read: as query parameters for the server, and as a filter for Pods that arrive anyway.
 #[derive(Clone, Debug)]
 pub struct ReadRanges {
     partition: Partition,
-    /// Whether each range is read.
+    /// For each range, true if it is read.
     ranges: Vec<bool>,
-    /// What a list or a watch asks for besides.
+    /// Additional query parameters of lists and watches.
     query: String,
 }
 
 impl ReadRanges {
-    /// These ranges are read, by their numbers, and no others.
+    /// Reads the ranges that have their flag set, and no others.
     pub fn new(partition: Partition, ranges: Vec<bool>) -> Self {
         let read = ranges.iter().enumerate().filter(|(_, is_read)| **is_read);
         let selector = partition.selector(read.map(|(range, _)| range));
@@ -38,7 +39,8 @@ impl ReadRanges {
         &self.query
     }
 
-    /// The version of an object that is not read, if that is seen at once. Only Pods are worth a look: there are many.
+    /// Returns the version of an object outside the ranges, if that is cheap to see. Only Pods are checked: they are
+    /// many.
     pub(super) fn passes_over(&self, kind: Kind, object: Object<'_>) -> Option<u64> {
         let (Kind::Pod, Object::Protobuf(message)) = (kind, object) else {
             return None;

@@ -1,8 +1,8 @@
-//! Lists a kind and watches it, for ever: what the cluster has is told as it comes.
+//! Lists a kind and then watches it, and passes on each object as it arrives.
 //!
-//! A list comes in pages; once it is complete, whatever it did not show is gone. A watch goes on from the
-//! version it was last told of, also after a broken connection; when that version is too old (410), a new
-//! list starts. Nothing is missed and, as objects carry versions, nothing has to be taken in twice.
+//! A list comes in pages; objects that are missing from a complete list are gone. A watch continues from the last
+//! version it received, also after a broken connection. If that version is too old (410), a new list starts. No event
+//! is missed, and as objects carry versions, none has to be handled twice.
 //!
 //! Must not: keep objects, or decide in which order kinds are listed.
 
@@ -29,25 +29,29 @@ use super::{
     witness::{Testimony, Witness},
 };
 
-/// How long the server keeps a watch open.
+/// `timeoutSeconds` of watches: the server closes them after this time.
 pub(crate) const WATCH_SECONDS: u64 = 290;
 
-/// How long a watch may be silent before it is taken for dead: a server sends a bookmark about once
-/// a minute. To watch again from where one is costs little.
+/// A watch that is silent for this long is considered dead: a server sends a bookmark about once a minute. To reopen it
+/// from its version costs little.
 const SILENCE: Duration = Duration::from_secs(90);
 
+/// The log reports a watch at once that had no answer for this long.
+const SLOW_OPEN: Duration = Duration::from_secs(10);
+
 /// A watch that ends sooner, in order and without an event, has failed: client-go's `VeryShortWatchError`. A server
-/// that ends its watchers under load does that, or a proxy that does not support streams.
+/// that closes watches under load causes this, or a proxy that does not support streams.
 const SHORT_WATCH: Duration = Duration::from_secs(1);
 
-/// How long lists must be older than what was told before, to be believed: a server that is only behind
-/// catches up by then, as it waits 3 s itself to become as new as it is asked to be.
+/// Time for which lists must stay older than the cache before they count as another history. A server that only lags
+/// catches up by then: it waits 3 s itself to reach the version it is asked for.
 const OLDER_FOR: Duration = Duration::from_secs(5);
 
-/// Who is told of objects.
+/// Callback that receives each object.
 pub(super) type Tell<'a> = &'a mut dyn FnMut(News<'_>);
 
-/// See the module's text.
+/// Lists and watches one kind in one namespace, or in all. At most one request is in flight. It asks for requests when
+/// [`is_due`](Self::is_due), and handles their results in [`handle`](Self::handle).
 #[derive(Debug)]
 pub(super) struct Reflector {
     pub(super) extent: Extent,
@@ -56,76 +60,78 @@ pub(super) struct Reflector {
     step: ReflectorStep,
     /// The size of the next page.
     page_size: PageSize,
-    /// When the last request was made.
+    /// Time of the last request.
     asked_at: Monotonic,
-    /// The request that is under way for it.
+    /// The request in flight.
     call: Option<CallId>,
-    /// What the watch brings, once it is open.
+    /// The stream of the open watch.
     stream: WatchStream,
-    /// Not before then.
+    /// Backoff: no request before this time.
     pause: Option<Monotonic>,
-    /// How far the server has told.
+    /// Progress of the lists and watches in the current history.
     told: Told,
-    /// The history in which all was listed last.
+    /// The history in which the last complete list was made.
     pub(super) synced: Option<u64>,
-    /// The round of the list that is under way, or of the last one.
+    /// Round of the list in flight, or of the last list.
     round: u64,
-    /// The round in which all was listed last.
+    /// Round of the last complete list.
     pub(super) listed: Option<u64>,
-    /// How many lists failed in a row.
+    /// Number of consecutive failed lists.
     failures: u32,
-    /// How many watches did.
+    /// Number of consecutive failed watches.
     watch_failures: u32,
     contact: Contact,
 }
 
-/// How far the server has told of a kind.
+/// Versions that the server has shown of a kind in one history.
 #[derive(Debug, Default)]
 struct Told {
-    /// In which history.
+    /// Number of the history.
     history: u64,
-    /// The newest version of it.
+    /// The newest version that the server has shown before the current list; an older list is rejected.
     newest: u64,
-    /// The version of the list that is under way.
+    /// Version of the list in progress.
     listing: u64,
-    /// The version of the last list.
+    /// Version of the last complete list.
     listed: u64,
-    /// How far the watch has come since.
+    /// Version of the watch; after a list, that of the list.
     version: u64,
-    /// Since when lists are older.
+    /// Time since which the server's lists are older than `newest`.
     older_since: Option<Monotonic>,
-    /// The object that was told of last.
+    /// The object with the latest event, to compare with the server.
     witness: Option<Witness>,
-    /// The one of the list that is under way.
+    /// The newest object of the list in progress.
     listed_last: Option<Witness>,
-    /// The connection broke, and nobody has compared since.
+    /// The connection broke, and the server's data have not been compared since.
     is_lost: bool,
 }
 
-/// What is done, or to be done once the pause is over.
+/// The current or next request.
 #[derive(Debug)]
 enum ReflectorStep {
-    /// A list's next page; its first, if the token is empty.
+    /// The next page of a list; the first if the continue token is empty.
     List(String),
-    /// The metadata of the next object of a list, which alone is longer than a page may be, and where the list goes on
-    /// behind it.
+    /// The metadata of the next object of a list, which alone exceeds the longest page, and the continue token after
+    /// it.
     PassOver(String),
     Watch,
-    /// Whether the server, after it could not be heard, has come as far as it had, and has what it told of last. A
-    /// watch from a version that is still to come would be open, and tell nothing; one on other data would tell what
-    /// does not fit.
+    /// Checks after a lost connection whether the server has reached our version and still has the last object. A watch
+    /// from a future version would be open and stay silent. One on other data would send events that do not fit the
+    /// cache.
     Compare,
 }
 
 /// The stream of a watch.
 #[derive(Debug, Default)]
 struct WatchStream {
-    /// Once it has begun.
+    /// Set once the stream is open.
     splitter: Option<(Encoding, Splitter)>,
-    /// The version it was opened at.
+    /// The version that the watch started from.
     from: u64,
     opened: Monotonic,
     heard: Monotonic,
+    /// Something came that is no event.
+    is_odd: bool,
 }
 
 impl Reflector {
@@ -156,7 +162,8 @@ impl Reflector {
         }
     }
 
-    /// Begins with the history that is told now, if it is another; or lists anew, if that is asked for.
+    /// Adopts the current history if it has changed: forgets all objects and lists anew. Otherwise lists anew if that
+    /// is requested and `may_list_anew`.
     pub(super) fn follow(&mut self, may_list_anew: bool, outside: &mut Outside) {
         let history = outside.history;
         if history == self.told.history {
@@ -178,8 +185,8 @@ impl Reflector {
         self.turn_to(ReflectorStep::List(String::new()));
     }
 
-    /// Lists anew, if that was asked for since this one began its last list. What is known stays; whether the server
-    /// still tells the same history is asked first, where it is in doubt.
+    /// Lists anew if that was requested since the last list began. The cache stays. A pending comparison with the
+    /// server comes first.
     fn begin_round(&mut self, outside: &mut Outside) {
         if self.round == outside.round || matches!(self.step, ReflectorStep::Compare) {
             return;
@@ -196,13 +203,13 @@ impl Reflector {
         self.stream.splitter = None;
     }
 
-    /// The watch that is open, or being opened.
+    /// Returns the watch that is open or being opened.
     fn watch(&self) -> Option<CallId> {
         self.call
             .filter(|_| matches!(self.step, ReflectorStep::Watch))
     }
 
-    /// Opens its watch anew where it is, as what it asks for has changed.
+    /// Reopens the watch at its version, because its query has changed.
     pub(super) fn watch_anew(&mut self, outside: &mut Outside) {
         if let Some(watch) = self.watch() {
             outside.abandoned.push_back(watch);
@@ -210,12 +217,12 @@ impl Reflector {
         }
     }
 
-    /// Whether it has something to ask for now.
+    /// Returns true if it has a request to send now.
     pub(super) fn is_due(&self, now: Monotonic) -> bool {
         self.call.is_none() && self.pause.is_none_or(|until| until <= now)
     }
 
-    /// When it has, if only time must pass.
+    /// Returns the time at which it is due if no input arrives.
     pub(super) fn due_at(&self) -> Option<Monotonic> {
         match (self.call, self.watch()) {
             (None, _) => self.pause,
@@ -224,13 +231,13 @@ impl Reflector {
         }
     }
 
-    /// Whether it begins with a list: who comes after another waits for that.
+    /// Returns true if its next request starts a list. The first lists of other kinds wait for that of Jobs.
     pub(super) fn begins(&self) -> bool {
         let is_first = matches!(&self.step, ReflectorStep::List(token) if token.is_empty());
         is_first && self.call.is_none()
     }
 
-    /// Gives what to ask for, and whether it is a stream; only if it is due.
+    /// Returns the request, and true if it is a stream. Call it only if it is due.
     pub(super) fn request(&mut self, id: CallId, outside: &Outside) -> (Call, bool) {
         self.pause = None;
         self.call = Some(id);
@@ -264,6 +271,7 @@ impl Reflector {
                     from,
                     opened: outside.now,
                     heard: outside.now,
+                    is_odd: false,
                 };
                 let path = format!(
                     "{}?watch=true&allowWatchBookmarks=true&resourceVersion={from}&timeoutSeconds={WATCH_SECONDS}{only}",
@@ -282,12 +290,12 @@ impl Reflector {
         }
     }
 
-    /// Whether it waits for this request.
+    /// Returns true if this request is in flight.
     pub(super) fn waits_for(&self, id: CallId) -> bool {
         self.call == Some(id)
     }
 
-    /// Gives up a watch that says nothing any more.
+    /// Gives up a watch that has been silent for too long.
     pub(super) fn give_up_silent(&mut self, outside: &mut Outside) {
         if let Some(call) = self.watch()
             && self.stream.heard + SILENCE <= outside.now
@@ -303,7 +311,7 @@ impl Reflector {
         }
     }
 
-    /// Takes in what came of the request it waits for.
+    /// Handles the result of its request.
     pub(super) fn handle(&mut self, input: Input, outside: &mut Outside, tell: Tell<'_>) {
         match input {
             Input::Answer(_, answer) => match self.step {
@@ -317,6 +325,7 @@ impl Reflector {
             }
             Input::Piece(id, piece) => {
                 if let Err(error) = self.piece(&piece, outside, tell) {
+                    self.stream.is_odd = error.code == 0 && error.kind == ErrorKind::Failed;
                     self.watch_failed(error, outside);
                     outside.abandoned.push_back(id);
                 }
@@ -326,7 +335,7 @@ impl Reflector {
         }
     }
 
-    /// A watch has ended in order. One that was short is not opened again at once.
+    /// Handles a watch that ended in order. A short one is reopened after a backoff.
     fn watch_ended(&mut self, outside: &Outside) {
         let now = outside.now;
         let lasted = now.since(self.stream.opened);
@@ -346,7 +355,7 @@ impl Reflector {
         self.turn_to(ReflectorStep::Watch);
     }
 
-    /// A list was older than what was told before.
+    /// Handles a list that is older than the cache. After [`OLDER_FOR`] the history ends.
     fn told_older(&mut self, outside: &mut Outside) {
         let since = *self.told.older_since.get_or_insert(outside.now);
         if outside.now.since(since) >= OLDER_FOR {
@@ -354,13 +363,13 @@ impl Reflector {
         }
     }
 
-    /// Whether all is listed in this history, and nothing that was told since was older.
+    /// Returns true if the kind is listed in this history, and no list since was older.
     pub(super) fn knows(&self, history: u64) -> bool {
         self.synced == Some(history) && self.told.older_since.is_none()
     }
 
-    /// Whether the connection broke in this history, and nobody has compared since. Only Jobs and Pods have something
-    /// that cannot be made good.
+    /// Returns true if the connection broke in this history and the data have not been compared since. Only writes for
+    /// Jobs and Pods are irreversible, so other kinds do not count.
     pub(super) fn has_lost(&self, history: u64) -> bool {
         let matters = matches!(self.extent.kind, Kind::Job | Kind::Pod);
         matters && self.told.is_lost && self.told.history == history
@@ -405,6 +414,13 @@ impl Reflector {
             ReflectorStep::Watch if outside.now.since(self.stream.heard) >= SILENCE => {
                 Tried::SilentWatch
             }
+            ReflectorStep::Watch if self.stream.is_odd => Tried::OddWatch,
+            ReflectorStep::Watch if self.stream.splitter.is_none() => {
+                match outside.now.since(self.stream.opened) >= SLOW_OPEN {
+                    true => Tried::RefusedWatch,
+                    false => Tried::UnopenedWatch,
+                }
+            }
             ReflectorStep::Watch => Tried::Watch,
             ReflectorStep::List(_) | ReflectorStep::PassOver(_) | ReflectorStep::Compare => {
                 Tried::List
@@ -428,7 +444,7 @@ impl Reflector {
         outside.metrics.call("list", self.label(), code_of(answer));
         let page = match answer {
             Ok(body) => {
-                self.contact.listed(outside.now);
+                self.contact.compared(outside.now);
                 decode_list_page(body).ok()
             }
             Err(error) => return self.watch_failed(error.clone(), outside),
@@ -466,23 +482,26 @@ impl Reflector {
         tell: Tell<'_>,
     ) -> Result<(), ApiError> {
         self.stream.heard = outside.now;
-        self.contact.heard(outside.now);
         let Some((encoding, mut splitter)) = self.stream.splitter.take() else {
             return Ok(());
         };
         let before = self.told.version;
+        // Bytes that are no event show nothing: a proxy may send its own page.
+        let mut has_event = false;
         let taken_in = splitter.push(piece, |event| {
             let mut witness = None;
             let told = self.event(encoding, event, outside, &mut |news| {
                 witness = Witness::of(&news);
                 tell(news);
             });
-            let Some(seen) = told? else {
+            let told = told?;
+            has_event |= !event.is_empty();
+            let Some(seen) = told else {
                 return Ok(());
             };
             if seen < self.told.version {
-                // Then the server's data are older than they were, or it is behind, or something in between
-                // sends twice or late: what is gone may have been told of once more.
+                // The server's data are older than they were, the server lags, or a proxy repeats or delays events. A
+                // deleted object may have been sent once more.
                 return Err(ApiError::behind());
             }
             if witness.is_some() {
@@ -492,6 +511,9 @@ impl Reflector {
             Ok(())
         });
         self.stream.splitter = Some((encoding, splitter));
+        if has_event {
+            self.contact.heard(outside.now);
+        }
         if self.told.version > before {
             let notice = Notice::Seen(self.extent.clone(), self.told.version);
             outside.notices.push_back(notice);
@@ -499,7 +521,7 @@ impl Reflector {
         taken_in
     }
 
-    /// Takes in an event; gives the version that it shows.
+    /// Handles an event; returns the version that it shows.
     fn event(
         &self,
         encoding: Encoding,
@@ -510,7 +532,7 @@ impl Reflector {
         if event.is_empty() {
             return Ok(None);
         }
-        // Where there is no protobuf, lines of Pods are nearly all that is ever heard: they are read once.
+        // Without protobuf, nearly all events are lines of Pods: they are parsed once.
         if (encoding, self.extent.kind) == (Encoding::Json, Kind::Pod)
             && let Some(read) = self.decoder.decode_line(event)
         {
@@ -533,8 +555,7 @@ impl Reflector {
         })
     }
 
-    /// Tells of an object; gives its version. One that cannot be read is passed over: it must not stop
-    /// the others.
+    /// Passes an object on; returns its version. One that cannot be decoded is skipped: it must not stop the others.
     fn object(
         &self,
         object: Object<'_>,

@@ -1,23 +1,23 @@
-//! How long to wait before a list or a watch is tried again.
+//! Computes the backoff of lists and watches.
 //!
-//! Must not: know what failed, or wait.
+//! Must not: know which request failed, or wait.
 
 use std::time::Duration;
 
 use crate::{model::Exponential, wire::ApiError};
 
-/// How long to wait before the next try when the server does not answer.
+/// Backoff while the server does not answer.
 pub(crate) const RETRY: Exponential = Exponential {
     base: Duration::from_millis(200),
     max: Duration::from_secs(30),
 };
 
-/// The longest such wait where there was no answer at all: a call that nobody answers costs the server nothing, and one
-/// that is back is to be heard within seconds, however long it was away.
+/// The longest backoff where there was no answer at all. An unanswered call costs the server nothing, and the end of an
+/// outage has to be noticed within seconds, however long it was.
 const UNANSWERED: Duration = Duration::from_secs(4);
 
-/// The pause after this error, the last of so many in a row: at least the own backoff, and longer if the server
-/// asks for that. `Retry-After: 0` must not turn the backoff off.
+/// Returns the backoff after this error, the last of `failures` consecutive ones: at least our own, and longer if the
+/// server asks for that. `Retry-After: 0` must not turn the backoff off.
 pub(super) fn wait_after(error: &ApiError, failures: u32) -> Duration {
     let delay = RETRY.delay(failures);
     match error.code {

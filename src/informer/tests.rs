@@ -1,4 +1,4 @@
-//! What informers ask for, one request after the other, as a server answers, breaks off, forgets and is restored.
+//! Checks the informers' requests one by one while a server answers, disconnects, compacts its history and is restored.
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,7 +17,7 @@ use crate::{
     },
 };
 
-/// Informers, of Jobs alone but for one test, with a clock.
+/// Informers with a clock. They watch Jobs only, except in tests that name more kinds.
 struct World {
     informers: Informers,
     now: Now,
@@ -46,7 +46,7 @@ impl World {
         Self::of(vec![Kind::Job])
     }
 
-    /// One that was told of a Job as of 20, and then shown a list as of 15.
+    /// Returns a world in which the watch showed a Job at version 20 before a list as of version 15 arrived.
     fn with_an_older_list() -> Self {
         let mut world = Self::new();
         let watch = world.watch_from(10);
@@ -78,7 +78,7 @@ impl World {
         self.now = self.now + time;
     }
 
-    /// What is asked for now, without the path's start that all have.
+    /// Returns the next request, its path without the common prefix.
     fn asked(&mut self) -> Option<(CallId, String)> {
         let request = self.informers.poll_request(self.now)?;
         let path = request.call.path;
@@ -86,7 +86,7 @@ impl World {
         Some((request.id, short.to_owned()))
     }
 
-    /// The next request, which is for this.
+    /// Returns the next request; its path must start with `start`.
     fn asks(&mut self, start: &str) -> CallId {
         let (id, path) = self.asked().expect("a request");
         assert!(path.starts_with(start), "{path}");
@@ -105,7 +105,7 @@ impl World {
         std::iter::from_fn(|| self.informers.poll_notice()).collect()
     }
 
-    /// Its list is complete as of a version, and its watch is open.
+    /// Answers the list as of a version and opens the watch.
     fn watch_from(&mut self, version: u64) -> CallId {
         let list = self.asks("jobs?limit=500");
         self.answer(list, page(version, &[]));
@@ -120,7 +120,7 @@ impl World {
     }
 }
 
-/// All but these kinds are known in a history.
+/// A notice that all kinds but these are known in a history.
 fn history(number: u64, unknown: &[Kind]) -> Notice {
     let known = unknown.iter();
     let known = known.fold(Kinds::ALL, |known, kind| known.without(*kind));
@@ -133,7 +133,7 @@ fn history(number: u64, unknown: &[Kind]) -> Notice {
     }
 }
 
-/// The first history, when a connection broke and nobody knows whether it goes on.
+/// A notice that the connection broke in the first history and no comparison was made since.
 fn unheard() -> Notice {
     Notice::History {
         number: 0,
@@ -203,7 +203,7 @@ fn a_watch_that_ends_at_once_is_opened_ever_more_rarely() {
             200, 400, 800, 1_600, 3_200, 6_400, 12_800, 25_600, 30_000, 30_000
         ]
     );
-    // One that brings something, or stays open, is a good one.
+    // A watch that brings an event or stays open resets the backoff.
     world.event(watch, "ADDED", &job(20));
     world.hear(Input::Ended(watch, None));
     assert_eq!(
@@ -263,7 +263,7 @@ fn what_the_server_remembers_no_more_is_listed() {
         } else {
             world.hear(Input::Ended(watch, Some(refused(410, "Expired"))));
         }
-        // The server is well, and has told of something since the last list: there is nothing to wait for.
+        // The server is healthy and the watch has advanced since the last list: no backoff is needed.
         world.asks("jobs?limit=500");
     }
 }
@@ -280,7 +280,7 @@ fn a_watch_that_says_nothing_is_given_up() {
     world.pass(silence - Duration::from_millis(1));
     assert_eq!(world.asked(), None);
     assert_eq!(world.informers.poll_abandoned(), None);
-    // Whatever it says, it is alive.
+    // Any data shows that the watch is alive, bookmarks included.
     world.event(
         watch,
         "BOOKMARK",
@@ -298,11 +298,11 @@ fn a_watch_that_says_nothing_is_given_up() {
 #[test]
 fn a_server_that_was_away_is_asked_how_far_it_has_come() {
     for (found, then, is_heard) in [
-        // It has what it told of last.
+        // It has the last object.
         (page(12, &[job(12)]), "jobs?watch=true", true),
-        // It has not come as far: it may be behind, or be another.
+        // It has not reached our version: it may lag, or be restored.
         (page(11, &[]), "jobs?limit=500", false),
-        // What it told of last is not there: that may be so, or all else is wrong, too.
+        // The last object is missing: it may be deleted, or the data may be others.
         (page(13, &[]), "jobs?limit=500", false),
     ] {
         let mut world = World::new();
@@ -337,7 +337,7 @@ fn a_server_that_has_less_than_it_told_tells_another_history() {
     world.hear(Input::Ended(watch, Some(broken)));
     world.pass(Duration::from_secs(1));
     let look = world.asks("namespaces/d/jobs?fieldSelector=");
-    // It has come farther, but not by way of that version.
+    // It is past our version, but without that version of the object.
     world.answer(look, page(15, &[job(11)]));
     assert_eq!(world.notices(), [unheard(), history(1, &[Kind::Job])]);
     world.asks("jobs?limit=500");
@@ -346,7 +346,7 @@ fn a_server_that_has_less_than_it_told_tells_another_history() {
 #[test]
 fn what_a_list_has_told_of_last_is_asked_for_as_well() {
     let mut world = World::new();
-    // It is on neither the first page nor the last, and not where a page ends.
+    // The newest object is on neither the first page nor the last, and not at the end of a page.
     for (token, first) in [("x", 3), ("y", 8), ("", 5)] {
         let list = world.asks("jobs?limit=500");
         let others = [1, 0].map(|less| {
@@ -376,7 +376,7 @@ fn lists_are_not_believed_that_are_older_unless_they_stay_so() {
         [history(0, &[Kind::Job])],
         "somebody doubts"
     );
-    // It was only behind.
+    // The server only lagged.
     world.pass(Duration::from_secs(3));
     let list = world.asks("jobs?limit=500");
     world.answer(list, page(20, &[job(20)]));
@@ -398,7 +398,7 @@ fn lists_are_not_believed_that_are_older_unless_they_stay_so() {
 #[test]
 fn a_server_that_was_older_and_lacks_what_it_told_last_tells_another_history() {
     let mut world = World::with_an_older_list();
-    // Others have written since it was restored.
+    // Other clients have written since the restore.
     world.pass(Duration::from_secs(3));
     let list = world.asks("jobs?limit=500");
     world.answer(list, page(25, &[]));
@@ -463,7 +463,7 @@ fn a_history_is_whole_once_all_have_listed_it_and_ends_once() {
     world.event(watch, "ERROR", &json!({"kind": "Status", "code": 410}));
     world.pass(Duration::from_secs(1));
     let begun_before = world.asks("/api/v1/pods?limit=500");
-    // Both find out.
+    // Two shards report it.
     world.informers.history_ends(0);
     world.informers.history_ends(0);
     assert_eq!(world.notices(), [history(1, &[Kind::Job, Kind::Pod])]);
@@ -531,7 +531,7 @@ fn who_needs_what_is_new_has_all_listed_once_more_and_nothing_forgotten() {
     let round = world.informers.list_anew();
     let first = world.asks("jobs?limit=500");
     assert_eq!(world.informers.poll_abandoned(), Some(jobs_watch));
-    // Asked for once more meanwhile: what is under way was sent too early.
+    // Requested again meanwhile: the list in flight was sent too early.
     let second = world.informers.list_anew();
     assert!(second > round);
     let list = world.asks("jobs?limit=500");
@@ -632,7 +632,7 @@ fn who_shares_asks_for_its_own_ranges_and_passes_over_what_comes_nevertheless() 
             hear(&mut world, Input::Piece(watch, frame.into()));
         }
         assert_eq!(told, [5, 20]);
-        // It has come this far, whoever it told of. What it asks for less is asked for at once.
+        // The watch has advanced past skipped objects, too. A smaller selection is requested at once.
         world
             .informers
             .read_only(ReadRanges::new(partition, vec![false, false]));
@@ -653,14 +653,14 @@ fn a_page_that_is_too_long_is_asked_for_again_with_fewer_objects() {
     let mut world = World::new();
     let list = world.asks("jobs?limit=500&continue=");
     world.answer(list, token_page(10, "a", &[job(3)]));
-    // The token stays good: the first page is not listed again.
+    // The token stays valid: the first page is not listed again.
     for limit in [500, 62, 7] {
         let list = world.asks(&format!("jobs?limit={limit}&continue=a"));
         world.answer(list, Err(ApiError::too_long(32 << 20)));
     }
     let list = world.asks("jobs?limit=1&continue=a");
     world.answer(list, token_page(10, "b", &[job(4)]));
-    // It was short: pages grow again.
+    // The page was short: pages grow again.
     let list = world.asks("jobs?limit=4&continue=b");
     world.answer(list, page(10, &[job(5)]));
     world.asks("jobs?watch=true&allowWatchBookmarks=true&resourceVersion=10&");
@@ -694,7 +694,7 @@ fn pages_stay_short_where_objects_are_large() {
     large["spec"]["template"]["spec"]["x"] = json!("x".repeat(1 << 20));
     let list = world.asks("jobs?limit=500");
     world.answer(list, token_page(10, "a", &vec![large; 16]));
-    // Some four MiB.
+    // About 4 MiB.
     world.asks("jobs?limit=3&continue=a");
 }
 
@@ -749,4 +749,58 @@ fn token_page(version: u64, token: &str, items: &[Value]) -> Result<Bytes, ApiEr
     let metadata = json!({"resourceVersion": version.to_string(), "continue": token});
     let list = json!({"metadata": metadata, "items": items});
     Ok(list.to_string().into())
+}
+
+#[test]
+fn all_pages_of_a_list_have_the_version_of_the_first() {
+    let mut world = World::new();
+    let list = world.asks("jobs?limit=500");
+    let first =
+        json!({"metadata": {"resourceVersion": "10", "continue": "next"}, "items": [job(5)]});
+    world.answer(list, Ok(first.to_string().into()));
+    let list = world.asks("jobs?limit=500");
+    let last = page(12, &[]);
+    let mut changes = Vec::new();
+    world
+        .informers
+        .handle(Input::Answer(list, last), world.now, &mut |news| {
+            changes.push(news.change);
+        });
+    let extent = Extent {
+        kind: Kind::Job,
+        namespace: None,
+    };
+    assert!(world.notices().contains(&Notice::Complete(extent, 10)));
+    assert_eq!(
+        world
+            .asked()
+            .expect("a watch")
+            .1
+            .contains("resourceVersion=10"),
+        true
+    );
+}
+
+#[test]
+fn a_watch_that_fails_again_and_again_is_opened_less_and_less_often() {
+    let mut world = World::new();
+    let mut watch = world.watch_from(10);
+    let mut pauses = Vec::new();
+    for _ in 0..5 {
+        world.hear(Input::Ended(watch, Some(refused(500, "InternalError"))));
+        let failed_at = world.now.monotonic;
+        watch = loop {
+            if let Some((id, path)) = world.asked() {
+                if path.starts_with("jobs?watch=true") {
+                    break id;
+                }
+                world.answer(id, page(10, &[]));
+                continue;
+            }
+            let left = world.informers.poll_timeout().left(world.now);
+            world.pass(left.expect("the watch is opened again"));
+        };
+        pauses.push(world.now.monotonic.since(failed_at));
+    }
+    assert!(pauses[4] > pauses[0] * 4, "{pauses:?}");
 }

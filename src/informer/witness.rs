@@ -1,6 +1,6 @@
-//! Whether the server still tells the same history: the object that was told of last is its witness.
+//! Detects a restored server: compares the version of one object, the witness, with the last one received.
 //!
-//! Must not: ask for anything itself.
+//! Must not: send requests.
 
 use compact_str::CompactString;
 
@@ -8,18 +8,19 @@ use crate::wire::paths;
 
 use super::news::{Change, Kind, News, Observed};
 
-/// What an object's version says of the history.
+/// Result of the comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Testimony {
-    /// It is the same, as far as this object shows.
+    /// The history is the same, as far as this object shows.
     Same,
-    /// It is another: the server has the object as older than it was.
+    /// The history is another: the server has an older version of the object than we received.
     Other,
-    /// The object may have gone meanwhile. If it was never there, all that was told may be wrong.
+    /// The object is missing. It may have been deleted meanwhile; if it never existed in this history, the whole cache
+    /// may be wrong.
     Unknown,
 }
 
-/// An object whose version shows whether the server still tells the same history.
+/// The object that is compared with the server's version of it.
 #[derive(Debug)]
 pub(super) struct Witness {
     namespace: CompactString,
@@ -29,7 +30,7 @@ pub(super) struct Witness {
 }
 
 impl Witness {
-    /// The object that news are of.
+    /// Returns the witness of an event's object.
     pub(super) fn of(news: &News<'_>) -> Option<Self> {
         let witness = Self::there(&news.object)?;
         Some(Self {
@@ -38,12 +39,12 @@ impl Witness {
         })
     }
 
-    /// An object that is there.
+    /// Returns the witness of an object that exists.
     pub(super) fn there(object: &Observed<'_>) -> Option<Self> {
         let (namespace, name) = match object {
             Observed::Job(read) => (&read.job.key.namespace, &read.job.key.name),
             Observed::Pod(pod) => (&pod.namespace, &pod.name),
-            // Nobody is sent for them by what is believed of them alone.
+            // No irreversible write depends on their cache alone.
             Observed::CronJob(_)
             | Observed::Workload(_)
             | Observed::PodGroup(_)
@@ -58,7 +59,7 @@ impl Witness {
         })
     }
 
-    /// The one that was told of later, of two.
+    /// Returns the newer of two witnesses.
     pub(super) fn later(one: Option<Self>, other: Option<Self>) -> Option<Self> {
         [one, other]
             .into_iter()
@@ -66,7 +67,7 @@ impl Witness {
             .max_by_key(|witness| witness.version)
     }
 
-    /// The path of a list of this object alone. To find one by its name costs the server as much as to get it.
+    /// Returns the path of a list of this object alone. To find it by name costs the server as much as a get.
     pub(super) fn path(&self, kind: Kind) -> String {
         let Self {
             namespace, name, ..
@@ -79,7 +80,7 @@ impl Witness {
         format!("{collection}?fieldSelector=metadata.name%3D{name}")
     }
 
-    /// Hears which version of the object the server has, if it has it.
+    /// Compares the witness with the version that the server has of the object, if any.
     pub(super) fn speaks(&self, found: Option<u64>) -> Testimony {
         match found {
             Some(version) if version < self.version => Testimony::Other,
@@ -113,5 +114,21 @@ mod tests {
             path,
             "/apis/batch/v1/namespaces/a/jobs?fieldSelector=metadata.name%3Dj"
         );
+    }
+
+    /// An object that was deleted is missing in the same history, too.
+    #[test]
+    fn a_deletion_is_no_doubt() {
+        let json = r#"{"metadata":{"name":"j","namespace":"a","resourceVersion":"7",
+            "uid":"00000000-0000-0000-0000-000000000001"},"spec":{"template":{"spec":{}}}}"#;
+        for (change, missing) in [
+            (Change::Applied, Testimony::Unknown),
+            (Change::Deleted, Testimony::Same),
+        ] {
+            let job = crate::wire::decode_job(json).expect("a good Job");
+            let object = Observed::Job(Box::new(job));
+            let witness = Witness::of(&News { change, object }).expect("a Job is one");
+            assert_eq!(witness.speaks(None), missing);
+        }
     }
 }

@@ -1,5 +1,5 @@
-//! Gauges of single Jobs, of those that ask for it: there are as many series as there are such Jobs, so there are few of
-//! them.
+//! Exports gauges of single Jobs that ask for them by annotation. Each Job adds several series, so their number is
+//! limited.
 //!
 //! Must not: decide whether a Job asks.
 
@@ -15,40 +15,41 @@ use crate::model::JobKey;
 
 use super::register;
 
-/// Jobs whose gauges are told at most: seven series each, less than the rest of the controller's.
+/// Maximum number of Jobs with gauges: seven series each, less than the rest of the controller's.
 pub(crate) const JOBS_MAX: usize = 100;
 
-/// Jobs of one namespace of these: no tenant takes the place of all others.
+/// Maximum number of these Jobs per namespace, so that one tenant cannot take every place.
 pub(crate) const JOBS_OF_A_NAMESPACE_MAX: usize = 20;
 
-/// What is told of Pods.
+/// Values of the label `state` for Pods.
 const PODS: [&str; 4] = ["active", "ready", "succeeded", "failed"];
 
-/// What is told of indexes.
+/// Values of the label `state` for indexes.
 const INDEXES: [&str; 3] = ["completed", "failed", "backoff"];
 
 type JobSeries = [(&'static str, Cow<'static, str>); 3];
 
-/// What there is of a Job.
+/// The numbers of one Job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct JobNumbers {
-    /// By [`PODS`].
+    /// In the order of [`PODS`].
     pub(crate) pods: [u32; PODS.len()],
-    /// By [`INDEXES`]; none of a Job without indexes.
+    /// In the order of [`INDEXES`]; none if the Job is not Indexed.
     pub(crate) indexes: Option<[u32; INDEXES.len()]>,
 }
 
-/// See the module's text.
+/// The gauge families of single Jobs, and the Jobs that have series in them. A Job gets its series by
+/// [`join`](Self::join).
 #[derive(Debug)]
 pub(crate) struct JobFamilies {
     pods: Family<JobSeries, Gauge>,
     indexes: Family<JobSeries, Gauge>,
-    /// How many objects have each Job's name: one that is gone may have Pods left when the next is there.
+    /// Number of objects with each Job's name: a deleted Job may have Pods left when its successor exists.
     told: Mutex<BTreeMap<JobKey, usize>>,
 }
 
 impl JobFamilies {
-    /// All of them, registered.
+    /// Registers and returns the families.
     pub(super) fn registered(registry: &mut Registry) -> Arc<Self> {
         let pods = "Pods of Jobs that ask for metrics of their own";
         let indexes = "Indexes of Jobs that ask for metrics of their own";
@@ -59,7 +60,7 @@ impl JobFamilies {
         })
     }
 
-    /// Place for one more Job, if there is some.
+    /// Returns the gauges for one more Job, unless a limit is reached.
     pub(crate) fn join(self: &Arc<Self>, key: &JobKey) -> Option<JobGauges> {
         let mut told = self.told.lock();
         let of_namespace = told.keys().filter(|other| other.namespace == key.namespace);
@@ -76,7 +77,7 @@ impl JobFamilies {
     }
 }
 
-/// The place of one Job. Dropped, its series are gone.
+/// The gauges of one Job. Its series are removed on drop.
 #[derive(Debug)]
 pub(crate) struct JobGauges {
     families: Arc<JobFamilies>,
@@ -85,7 +86,7 @@ pub(crate) struct JobGauges {
 }
 
 impl JobGauges {
-    /// There is this of it now.
+    /// Sets the current numbers.
     pub(crate) fn set(&mut self, numbers: JobNumbers) {
         if self.last == Some(numbers) {
             return;

@@ -1,5 +1,5 @@
-//! Chooses and writes the text format of `/metrics`: OpenMetrics for a scraper that asks for it, else Prometheus' older text
-//! format, as kube-controller-manager does.
+//! Chooses and writes the text format of `/metrics`: OpenMetrics for a scraper that asks for it, else Prometheus' older
+//! text format, as kube-controller-manager does.
 
 use std::fmt::Write as _;
 
@@ -32,7 +32,7 @@ impl Exposition {
         best.1
     }
 
-    /// The media type for the `Content-Type` header.
+    /// Returns the media type for the `Content-Type` header.
     pub(crate) fn content_type(self) -> &'static str {
         match self {
             Self::Text => "text/plain; version=0.0.4; charset=utf-8",
@@ -49,8 +49,8 @@ impl Exposition {
     }
 }
 
-/// The two formats differ in the names and kinds of families, and in the last line. `# HELP` comes before `# TYPE`, so it is held
-/// back until the kind is known.
+/// Converts OpenMetrics to the older format. They differ in the names and kinds of families, and in the last line.
+/// `# HELP` comes before `# TYPE`, so it is held back until the kind is known.
 fn to_text(open_metrics: &str) -> String {
     let mut text = String::with_capacity(open_metrics.len());
     let mut help = None;

@@ -1,9 +1,9 @@
-//! How many Jobs, Pods and indexes the controller holds, by state, as gauges.
+//! Counts the Jobs, Pods and indexes that the controller holds, by state, as gauges.
 //!
-//! Each Job adds its share when it has had a turn, and takes it back when it is forgotten. So what is told is of the
-//! last turns, and costs the way of a Pod nothing.
+//! Each Job adds its contribution at the end of its turn, and removes it when it is forgotten. So the gauges show the
+//! state as of the last turns, and events of Pods cost nothing.
 //!
-//! Must not: decide in which state something is.
+//! Must not: decide the state of a Job.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::model::{IndexSet, Job};
 
 use super::{Label, by_job::JobNumbers, register};
 
-/// The states of Jobs, by their numbers in [`Held`].
+/// The states of Jobs, indexed by [`JobState`].
 const JOB_STATES: [&str; 6] = [
     "at_work",
     "suspended",
@@ -26,13 +26,13 @@ const JOB_STATES: [&str; 6] = [
     "not_seen",
 ];
 
-/// What is counted of Pods.
+/// The counted states of Pods.
 const POD_STATES: [&str; 5] = ["known", "active", "ready", "terminating", "finalizer"];
 
-/// What is counted of indexes.
+/// The counted states of indexes.
 const INDEX_STATES: [&str; 3] = ["completed", "failed", "backoff"];
 
-/// In which state a Job is.
+/// State of a Job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum JobState {
     AtWork,
@@ -43,18 +43,18 @@ pub(crate) enum JobState {
     NotSeen,
 }
 
-/// What there is of one Job.
+/// Contribution of one Job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Held {
     pub(crate) job: JobState,
-    /// By [`POD_STATES`].
+    /// In the order of [`POD_STATES`].
     pub(crate) pods: [u32; POD_STATES.len()],
-    /// By [`INDEX_STATES`].
+    /// In the order of [`INDEX_STATES`].
     pub(crate) indexes: [u32; INDEX_STATES.len()],
 }
 
 impl Held {
-    /// What is told of this one Job, if it asks for that.
+    /// Returns the numbers for the Job's own gauges.
     pub(crate) fn of_one(&self, job: &Job) -> JobNumbers {
         let [_, active, ready, ..] = self.pods;
         let (status, spec) = (&job.status, &job.spec);
@@ -62,7 +62,7 @@ impl Held {
             let completions = spec.completions.unwrap_or(0);
             IndexSet::parse(text, completions).len()
         };
-        // Once it has ended, nobody counts its indexes any more.
+        // Once the Job has ended, its index counts are no longer kept.
         let indexes = match self.job {
             JobState::Finished => [
                 of_status(&status.completed_indexes),
@@ -78,7 +78,7 @@ impl Held {
     }
 }
 
-/// The gauges.
+/// The gauges of all states.
 #[derive(Debug)]
 pub(crate) struct HeldGauges {
     jobs: [Gauge; JOB_STATES.len()],
@@ -87,7 +87,7 @@ pub(crate) struct HeldGauges {
 }
 
 impl HeldGauges {
-    /// All of them, registered.
+    /// Registers and returns the gauges.
     pub(super) fn registered(registry: &mut Registry) -> Arc<Self> {
         Arc::new(Self {
             jobs: by_state(registry, "jobs", "Jobs that are known", JOB_STATES),
@@ -122,12 +122,12 @@ fn by_state<const N: usize>(
     states.map(|state| family.get_or_create(&[("state", state)]).clone())
 }
 
-/// The share of one Job.
+/// The current contribution of one Job. It is removed on drop.
 #[derive(Debug, Default)]
 pub(crate) struct Share(Option<(Arc<HeldGauges>, Held)>);
 
 impl Share {
-    /// There is this of it now.
+    /// Replaces the contribution.
     pub(crate) fn set(&mut self, gauges: &Arc<HeldGauges>, held: Held) {
         match &mut self.0 {
             Some((_, before)) if *before == held => {}

@@ -1,7 +1,7 @@
-//! The metrics of Kubernetes' Job controller, with its names, labels and buckets, so that dashboards
-//! and alerts made for it keep working. docs/metrics.md says what each counts here.
+//! Exports the metrics of Kubernetes' Job controller, with its names, labels and buckets, so that its dashboards and
+//! alerts keep working. docs/metrics.md defines what each counts here.
 //!
-//! Must not: decide what happened.
+//! Must not: decide when to count.
 
 use std::{borrow::Cow, sync::Arc, time::Duration};
 
@@ -24,25 +24,25 @@ use super::{at_zero, progress::Progress, register};
 type Labels<const N: usize> = [(&'static str, Cow<'static, str>); N];
 type Counters<const N: usize> = Family<Labels<N>, Counter>;
 
-/// A turn of a Job's actor, as its metrics show it.
+/// One turn of a Job's actor, as its metrics show it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sync {
     pub(crate) mode: CompletionMode,
-    /// A write that ended since the last turn did not succeed, or the turn itself panicked.
+    /// A write that ended since the last turn failed, or the turn itself panicked.
     pub(crate) failed: bool,
     pub(crate) action: Action,
 }
 
-/// What a turn did.
+/// Effect of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
-    /// It brought the Job nearer to its end, or there were no Pods to manage.
+    /// It advanced the Job, or there were no Pods to manage.
     Reconciling,
-    /// It managed Pods; there was none to create or to delete.
+    /// It managed Pods, with none to create or delete.
     Tracking,
-    /// It asked for new Pods.
+    /// It requested new Pods.
     PodsCreated,
-    /// It asked for Pods to be deleted.
+    /// It requested deletions of Pods.
     PodsDeleted,
 }
 
@@ -56,18 +56,19 @@ pub(crate) struct JobMetrics {
     failures_by_policy: Counters<1>,
     creations: Counters<2>,
     finished_indexes: Counters<2>,
-    /// Lakh's own, of Jobs that another controller works on, too.
+    /// Lakh's own metrics of Jobs that another controller works on, too.
     foreign_statuses: Counter,
     contests: Counter,
-    /// How long new Jobs waited for their first Pod.
+    /// Time from when a watch showed a new Job until its first Pod was created.
     first_pod: Histogram,
-    /// How long the first of the Pods that a status names had waited for that.
+    /// Time from when a Pod's end was seen until a status that names it was written; one sample per status, of the Pod
+    /// that waited longest.
     count_delay: Histogram,
-    /// What the store counts.
+    /// Counters of objects in the store.
     pub(crate) seen: Seen,
 }
 
-/// What is counted of objects as they are seen.
+/// Counters of objects as the store sees them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Seen {
     terminated_pods: Counters<1>,
@@ -76,19 +77,20 @@ pub(crate) struct Seen {
     managers: Arc<Mutex<HashSet<String>>>,
 }
 
-/// Series of managers; tenants choose their names.
+/// Maximum number of series of managers; tenants choose the names of managers.
 const MANAGERS_MAX: usize = 100;
 
-/// The series of all further ones.
+/// The series of all further managers.
 const OTHER_MANAGERS: &str = "other";
 
-/// From the time of one call to what people complain of.
+/// Buckets in seconds: from the time of one call to delays that users complain about.
 const DELAYS: [f64; 12] = [
     0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0,
 ];
 
 impl JobMetrics {
-    /// All of them, registered, with some of lakh's own. The registry's encoder adds `_total` to the names of counters.
+    /// Registers and returns the metrics, some of lakh's own included. The registry's encoder adds `_total` to the
+    /// names of counters.
     pub(super) fn registered(registry: &mut Registry) -> Self {
         let lakh = registry.sub_registry_with_prefix("lakh");
         let foreign_statuses = at_zero(
@@ -162,7 +164,7 @@ impl JobMetrics {
         }
     }
 
-    /// A turn of a Job's actor took so long.
+    /// Records a turn of a Job's actor and its duration.
     pub(crate) fn sync(&self, sync: Sync, took: Duration) {
         let labels = [
             ("completion_mode", mode(sync.mode)),
@@ -178,43 +180,43 @@ impl JobMetrics {
         add(&self.syncs, labels, 1);
     }
 
-    /// A Pod was created or was not. `why` is a word of [`CreationReason`](crate::decide::CreationReason).
+    /// Records a Pod creation and its success. `why` is a word of [`CreationReason`](crate::decide::CreationReason).
     pub(crate) fn pod_creation(&self, why: &'static str, succeeded: bool) {
         let status = if succeeded { "succeeded" } else { "failed" };
         let labels = [("reason", why.into()), ("status", status.into())];
         add(&self.creations, labels, 1);
     }
 
-    /// Another controller has written a status of ours; whether it is only now that we give way.
+    /// Records that another controller wrote a status of our Job; `begins` if this makes us give way.
     pub(crate) fn foreign_status(&self, begins: bool) {
         self.foreign_statuses.inc();
         self.contests.inc_by(begins.into());
     }
 
-    /// A new Job has its first Pod, after so long.
+    /// Records the first Pod of a new Job, and how long the Job waited for it.
     pub(crate) fn first_pod(&self, after: Duration) {
         self.first_pod.observe(after.as_secs_f64());
     }
 
-    /// A status was written that names Pods; the first of them had ended so long ago.
+    /// Records a status write that names Pods, and how long the first of them waited for it.
     pub(crate) fn counted(&self, after: Duration) {
         self.count_delay.observe(after.as_secs_f64());
     }
 
-    /// A rule of a podFailurePolicy has decided on a failed Pod.
+    /// Records that a rule of a podFailurePolicy decided on a failed Pod.
     pub(crate) fn failure_handled(&self, action: FailureAction) {
         let word = match action {
             FailureAction::Ignore => "Ignore",
             FailureAction::Count => "Count",
             FailureAction::FailIndex => "FailIndex",
             FailureAction::FailJob => "FailJob",
-            // No rule of that kind is ever followed.
+            // No rule with an unknown action is followed.
             FailureAction::Unrecognized => return,
         };
         add(&self.failures_by_policy, [("action", word.into())], 1);
     }
 
-    /// A status was written that has this much more than the one before.
+    /// Records a status write by its difference to the last status.
     pub(crate) fn progress(&self, progress: &Progress) {
         let mode = mode(progress.mode);
         for (result, more) in [
@@ -243,7 +245,7 @@ impl JobMetrics {
 }
 
 impl Seen {
-    /// A Pod's record changed. `before` and `after` are of [`is_held_after_end`].
+    /// Records the change of a Pod's record. `before` and `after` are of [`is_held_after_end`].
     pub(crate) fn pod(&self, before: bool, after: bool) {
         let event = match (before, after) {
             (false, true) => "add",
@@ -253,7 +255,7 @@ impl Seen {
         add(&self.terminated_pods, [("event", event.into())], 1);
     }
 
-    /// A Job came into sight that another controller manages.
+    /// Records a Job that another controller manages when the store first sees it.
     pub(crate) fn external_job(&self, manager: &str) {
         let mut managers = self.managers.lock();
         if managers.len() < MANAGERS_MAX && !managers.contains(manager) {
@@ -271,7 +273,7 @@ fn add<const N: usize>(counters: &Counters<N>, labels: Labels<N>, more: u32) {
     counters.get_or_create(&labels).inc_by(more.into());
 }
 
-/// Whether a Pod has ended and still carries the finalizer.
+/// Returns true if a Pod has ended and still carries the finalizer.
 pub(crate) fn is_held_after_end(pod: Option<&PodRecord>) -> bool {
     pod.is_some_and(|pod| pod.phase.is_terminal() && pod.has(PodFlags::FINALIZER))
 }

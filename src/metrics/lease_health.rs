@@ -1,6 +1,6 @@
-//! Tells probes and metrics if this replica can write the Lease of its election.
+//! Reports to probes and metrics if this replica can write the Lease of its election.
 //!
-//! A replica that could not lead if it had to is not ready: a rollout must not replace those that can by such ones.
+//! A replica that could not take over is not ready: a rollout must not replace replicas that can lead by such ones.
 //!
 //! Must not: read a clock, or write the Lease.
 
@@ -21,12 +21,12 @@ pub(crate) struct LeaseHealth {
 #[derive(Debug, Default)]
 struct State {
     has_succeeded: bool,
-    /// When the first of the failures since came, and the words of the last.
+    /// Time of the first failure since the last success, and the latest error.
     failing: Option<(Monotonic, String)>,
 }
 
 impl LeaseHealth {
-    /// Nothing was written yet.
+    /// Starts without a write.
     pub(crate) fn new(gauge: Gauge<i64>) -> Self {
         gauge.set(0);
         Self {
@@ -52,8 +52,8 @@ impl LeaseHealth {
         self.gauge.set(0);
     }
 
-    /// Why the Lease cannot be written, if that has lasted for the grace period. A replica that has not written it even
-    /// once has no grace.
+    /// Returns the reason why the Lease cannot be written, if that has lasted for the grace period. There is no grace
+    /// before the first success.
     pub(crate) fn problem(&self, grace: Duration, now: Monotonic) -> Option<String> {
         let state = self.state.lock();
         let Some((since, error)) = &state.failing else {

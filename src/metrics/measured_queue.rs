@@ -1,6 +1,6 @@
-//! A work queue with metrics: how many keys wait, for how long, and how long turns take.
+//! Measures a work queue: number of waiting keys, their waiting time, and the duration of turns.
 //!
-//! Must not: wait, or know what the keys are.
+//! Must not: wait, or know the meaning of keys.
 
 use std::{fmt::Debug, hash::Hash, time::Instant};
 
@@ -14,14 +14,14 @@ use crate::{
 
 use super::queues::QueueMetrics;
 
-/// A [`WorkQueue`] that is measured; its methods are documented there.
+/// A [`WorkQueue`] with metrics; its methods are documented there.
 #[derive(Debug)]
 pub(crate) struct MeasuredQueue<K> {
     queue: WorkQueue<K>,
     metrics: QueueMetrics,
-    /// Since when, of the keys whose turn it is.
+    /// Keys that are ready, and since when.
     waiting: HashMap<K, Instant>,
-    /// Since when, of the keys that have their turn: few.
+    /// Keys in progress, and since when: few.
     working: Vec<(K, Instant)>,
 }
 

@@ -1,4 +1,4 @@
-//! The controller's metrics, for `/metrics`; those of Jobs and of queues have files of their own.
+//! Registers the controller's metrics and writes them for `/metrics`.
 
 use std::{
     collections::BTreeMap,
@@ -45,62 +45,62 @@ use rest_client::RestClientMetrics;
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
-    /// Those of Kubernetes' Job controller.
+    /// The metrics of Kubernetes' Job controller.
     pub(crate) jobs: JobMetrics,
-    /// What is held of Jobs, Pods and indexes.
+    /// Numbers of held Jobs, Pods and indexes.
     pub(crate) held: Arc<HeldGauges>,
-    /// Those of single Jobs that ask for it.
+    /// Gauges of single Jobs that ask for them.
     pub(crate) by_job: Arc<JobFamilies>,
-    /// Those of work queues.
+    /// Metrics of work queues.
     pub(crate) queues: QueueFamilies,
     /// Turns of Jobs' actors.
     pub(crate) turns: Counter,
-    /// Actors that panicked and were built anew.
+    /// Actors that panicked and were rebuilt.
     pub(crate) panics: Counter,
     /// Calls to the API server.
     pub(crate) calls: Family<CallLabels, Counter>,
-    /// The same as client-go has them.
+    /// Calls to the API server, as client-go counts them.
     pub(crate) rest_client: RestClientMetrics,
     process: Process,
-    /// Objects that could not be read.
+    /// Objects that could not be decoded.
     pub(crate) unreadable: Family<Label, Counter>,
     /// Templates that are kept in memory.
     pub(crate) templates: Gauge<i64>,
-    /// The bytes of them.
+    /// Their size in bytes.
     pub(crate) template_bytes: Gauge<i64>,
-    /// Templates that were dropped as memory was short.
+    /// Templates that were dropped for lack of memory.
     pub(crate) templates_evicted: Counter,
-    /// Templates that were read as they were not kept.
+    /// Templates that were read because they were not kept.
     pub(crate) template_reads: Counter,
     /// Watches that were opened.
     pub(crate) watches: Family<Label, Counter>,
-    /// How often all that was known was given up and listed anew.
+    /// Number of times that the whole cache was dropped and listed anew.
     pub(crate) cache_resets: Counter,
-    /// When the server was last heard of each kind.
+    /// Time of the server's last answer about each kind.
     last_heard: Mutex<Vec<Arc<LastHeard>>>,
-    /// The same as ages in seconds, as of the last look.
+    /// The same as ages in seconds, updated with each scrape.
     watch_ages: Family<Label, Gauge<i64>>,
     /// Lists, watches and reads of the Lease that failed.
     failed_tries: FailedTries,
-    /// The outcomes of writes to the Leases of elections.
+    /// Outcomes of writes to the Leases of elections.
     lease_health: Mutex<Vec<Arc<LeaseHealth>>>,
     /// The same, by the name of the Lease.
     leases_writable: Family<[(&'static str, String); 1], Gauge<i64>>,
-    /// Whether it leads, by the name of the Lease.
+    /// 1 if this replica leads, by the name of the Lease.
     leads: Family<[(&'static str, String); 1], Gauge<i64>>,
-    /// Writes that wait for their turn or are under way.
+    /// Writes that are queued or in flight.
     pub(crate) writes_pending: Gauge<i64>,
-    /// How long after their time Jobs of CronJobs were created.
+    /// Delay of CronJobs' Jobs after their scheduled time.
     pub(crate) cron_job_skew: Histogram,
-    /// How long after their time finished Jobs were deleted.
+    /// Delay of deletions after finished Jobs' TTL.
     pub(crate) ttl_deletions: Histogram,
-    /// How long Events waited until the server had them.
+    /// Time from an Event until the server has it.
     pub(crate) event_delay: Histogram,
-    /// Events that were dropped because too many waited.
+    /// Events that were dropped because too many were queued.
     pub(crate) events_dropped: Counter<u64, AtomicU64>,
 }
 
-/// A call, by what it did.
+/// Labels of a call.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct CallLabels {
     pub(crate) verb: &'static str,
@@ -228,13 +228,13 @@ impl Metrics {
         self.calls.get_or_create(&labels).inc();
     }
 
-    /// It leads, or leads no more.
+    /// Records whether this replica leads.
     pub(crate) fn leads(&self, lease: &str, leads: bool) {
         let label = [("name", lease.to_owned())];
         self.leads.get_or_create(&label).set(leads.into());
     }
 
-    /// Counts an object that could not be read.
+    /// Counts an object that could not be decoded.
     pub(crate) fn unreadable_object(&self, kind: &'static str) {
         self.unreadable.get_or_create(&[("kind", kind)]).inc();
     }
@@ -244,17 +244,17 @@ impl Metrics {
         self.watches.get_or_create(&[("kind", kind)]).inc();
     }
 
-    /// The bytes of templates that are kept.
+    /// Returns the size of the kept templates in bytes.
     pub fn template_bytes(&self) -> usize {
         usize::try_from(self.template_bytes.get()).unwrap_or_default()
     }
 
-    /// How often all that was known was given up and listed anew.
+    /// Returns how often the whole cache was dropped and listed anew.
     pub fn cache_resets(&self) -> u64 {
         self.cache_resets.get()
     }
 
-    /// Something else that is watched: when the server was last heard of it is to be told here.
+    /// Registers a kind in a namespace; returns the record to update when the server answers.
     pub(crate) fn watch(&self, kind: &'static str, namespace: Option<Arc<str>>) -> Arc<LastHeard> {
         let failures = self.failed_tries.clone();
         let heard = Arc::new(LastHeard::new(kind, namespace, failures));
@@ -262,7 +262,7 @@ impl Metrics {
         heard
     }
 
-    /// What was not heard of for so long, though it was asked for: the kind, the namespace, and how long.
+    /// Returns the kinds that the server has not answered for this long, with namespace and duration.
     pub(crate) fn lost(&self, longest: Duration, now: Monotonic) -> Vec<String> {
         let watched = self.last_heard.lock();
         let lost = watched.iter().filter_map(|heard| {
@@ -274,7 +274,7 @@ impl Metrics {
         lost.collect()
     }
 
-    /// A record of the writes to the Lease of this name.
+    /// Returns a new record of the writes to the Lease of this name.
     pub(crate) fn lease(&self, name: &str) -> Arc<LeaseHealth> {
         let gauge = self
             .leases_writable
@@ -285,23 +285,23 @@ impl Metrics {
         health
     }
 
-    /// Why this replica could not lead, if it could not for so long.
+    /// Returns the reason why this replica could not lead, if that has lasted for the grace period.
     pub(crate) fn lease_problem(&self, grace: Duration, now: Monotonic) -> Option<String> {
         let leases = self.lease_health.lock();
         leases.iter().find_map(|lease| lease.problem(grace, now))
     }
 
-    /// Starts a measurement for one of these metrics; nothing is decided by it.
+    /// Starts a measurement for a metric; no decision depends on it.
     pub(crate) fn stopwatch(&self) -> impl Fn() -> Duration + use<> {
         let begun = instant();
         move || begun.elapsed()
     }
 
-    /// All metrics, in the text format of OpenMetrics.
+    /// Returns all metrics in the text format of OpenMetrics.
     pub(crate) fn text(&self, now: Monotonic) -> String {
         self.queues.look(instant());
         self.process.look();
-        // Of several namespaces the one that was not heard of for longest.
+        // Of several namespaces, the greatest age counts.
         let mut ages = BTreeMap::new();
         for heard in self.last_heard.lock().iter() {
             let age: &mut Duration = ages.entry(heard.kind).or_default();
@@ -314,7 +314,7 @@ impl Metrics {
                 .set(seconds);
         }
         let mut text = String::new();
-        // Writing to a string fails only if a metric's own encoder does; then what there is, is sent.
+        // Writing to a string fails only if a metric's own encoder does. The text so far is sent.
         let _ = encode(&mut text, &self.registry);
         text
     }

@@ -1,6 +1,6 @@
-//! What the process takes of its machine, by the names that Prometheus' client libraries use: read when somebody asks.
+//! Reads the resource usage of the process with each scrape, under the names of Prometheus' client libraries.
 //!
-//! Where there is no `/proc`, all of it stays 0.
+//! Without `/proc`, all values stay 0.
 
 use std::{
     fs,
@@ -16,7 +16,7 @@ use rustix::{
     process::{Resource, getrlimit},
 };
 
-/// See the module's text.
+/// Metrics of the process. Call [`look`](Self::look) before they are written.
 #[derive(Debug, Default)]
 pub(super) struct Process {
     cpu: Counter<f64, AtomicU64>,
@@ -29,7 +29,7 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// All of them, registered.
+    /// Registers and returns the metrics.
     pub(super) fn registered(registry: &mut Registry) -> Self {
         let own = Self::default();
         let process = registry.sub_registry_with_prefix("process");
@@ -71,7 +71,7 @@ impl Process {
         own
     }
 
-    /// Reads all of it anew.
+    /// Updates all values.
     pub(super) fn look(&self) {
         let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
         if let Some(stat) = Stat::read(&stat) {
@@ -81,7 +81,7 @@ impl Process {
             self.resident.set(stat.resident);
             self.virtual_memory.set(stat.virtual_memory);
             self.threads.set(stat.threads);
-            // It never changes: once is enough.
+            // It never changes: one read is enough.
             if self.started.get() == 0 {
                 self.started.set(booted() + stat.started);
             }
@@ -95,13 +95,13 @@ impl Process {
     }
 }
 
-/// What is read of `/proc/self/stat`, proc(5).
+/// The values that are read from `/proc/self/stat`, proc(5).
 #[derive(Debug, PartialEq)]
 struct Stat {
     /// In seconds.
     cpu: f64,
     threads: i64,
-    /// In seconds after the machine's start.
+    /// In seconds after boot.
     started: i64,
     virtual_memory: i64,
     resident: i64,
@@ -109,10 +109,10 @@ struct Stat {
 
 impl Stat {
     fn read(text: &str) -> Option<Self> {
-        // The program's name, in parentheses, may have anything in it.
+        // The program's name, in parentheses, may contain any character.
         let (_, fields) = text.rsplit_once(')')?;
         let fields: Vec<&str> = fields.split_whitespace().collect();
-        // The first is number 3.
+        // The first field after it is number 3.
         let number = |field: usize| fields.get(field - 3)?.parse::<i64>().ok();
         let ticks = clock_ticks_per_second() as f64;
         let page = i64::try_from(page_size()).ok()?;
@@ -126,7 +126,7 @@ impl Stat {
     }
 }
 
-/// When the machine was started, in seconds since the Unix epoch.
+/// Returns the boot time in seconds since the Unix epoch.
 fn booted() -> i64 {
     let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
     let line = stat.lines().find_map(|line| line.strip_prefix("btime "));

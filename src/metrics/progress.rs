@@ -1,16 +1,16 @@
-//! The difference between two statuses of a Job, for metrics.
+//! Computes the difference between two statuses of a Job, for metrics.
 
 use crate::model::{CompletionMode, ConditionKind, IndexSet, Job, JobStatus};
 
-/// What a status has more than the one before it.
+/// The increase of a status over the last one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Progress {
     pub(crate) mode: CompletionMode,
     pub(crate) succeeded: u32,
     pub(crate) failed: u32,
-    /// Of an Indexed Job: how its indexes ended, which backoff limit it has, how many.
+    /// For an Indexed Job: outcome of its indexes, its kind of backoff limit, and their number.
     pub(crate) indexes: [Option<(&'static str, &'static str, u32)>; 2],
-    /// How the Job ended and why, if that is new.
+    /// Outcome of the Job and reason, if it ended with this status.
     pub(crate) end: Option<(&'static str, String)>,
 }
 

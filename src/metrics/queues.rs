@@ -1,4 +1,4 @@
-//! The metrics of work queues, with client-go's names and buckets.
+//! Exports the metrics of work queues, with client-go's names and buckets.
 
 use std::{
     sync::{Arc, atomic::AtomicU64},
@@ -34,7 +34,7 @@ pub(crate) struct QueueFamilies {
     queues: Mutex<Vec<(&'static str, QueueMetrics)>>,
 }
 
-/// The metrics of one queue; clones are of the same.
+/// The metrics of one queue; clones share them.
 #[derive(Clone, Debug)]
 pub(crate) struct QueueMetrics {
     depth: Gauge,
@@ -44,12 +44,12 @@ pub(crate) struct QueueMetrics {
     worked: Histogram,
     unfinished: Seconds,
     longest: Seconds,
-    /// Since when turns are under way.
+    /// Start times of the turns in progress.
     begun: Arc<Mutex<Vec<Instant>>>,
 }
 
 impl QueueFamilies {
-    /// All of them, registered. The registry's encoder adds `_total` to the names of counters.
+    /// Registers and returns the metrics. The registry's encoder adds `_total` to the names of counters.
     pub(super) fn registered(registry: &mut Registry) -> Self {
         let own = registry.sub_registry_with_prefix("workqueue");
         let seconds = || -> PerQueue<Histogram> {
@@ -85,7 +85,7 @@ impl QueueFamilies {
         }
     }
 
-    /// Those of the queue of this name; each shard has a part of it.
+    /// Returns the metrics of the queue of this name, which the queues of all shards share.
     pub(crate) fn of(&self, queue: &'static str) -> QueueMetrics {
         let mut queues = self.queues.lock();
         if let Some((_, known)) = queues.iter().find(|(known, _)| *known == queue) {
@@ -107,7 +107,7 @@ impl QueueFamilies {
         queue
     }
 
-    /// Finds out how long the turns under way have taken.
+    /// Updates the gauges of the turns in progress.
     pub(crate) fn look(&self, now: Instant) {
         for (_, queue) in &*self.queues.lock() {
             let begun = queue.begun.lock();
@@ -121,25 +121,25 @@ impl QueueFamilies {
 }
 
 impl QueueMetrics {
-    /// One more key waits.
+    /// Records that a key was added.
     pub(crate) fn added(&self) {
         self.depth.inc();
         self.adds.inc();
     }
 
-    /// A key is to wait until a later time.
+    /// Records that a key is retried at a later time.
     pub(crate) fn retried(&self) {
         self.retries.inc();
     }
 
-    /// A key has its turn from now on, after it waited so long.
+    /// Records that a key's turn begins after this wait.
     pub(crate) fn begun(&self, now: Instant, wait: Duration) {
         self.depth.dec();
         self.waited.observe(wait.as_secs_f64());
         self.begun.lock().push(now);
     }
 
-    /// The turn is over that began then.
+    /// Records the end of the turn that began at `begun`.
     pub(crate) fn ended(&self, begun: Instant, now: Instant) {
         self.worked.observe((now - begun).as_secs_f64());
         let mut all = self.begun.lock();

@@ -1,5 +1,5 @@
-//! Counts and times requests to the API server, under client-go's names, labels and buckets, so that dashboards made for
-//! kube-controller-manager work.
+//! Counts and times requests to the API server, under client-go's names, labels and buckets, so that dashboards made
+//! for kube-controller-manager work.
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
-//! The certificate of the page's own port, from files that may change while it is used.
+//! Serves the certificate of the page's own port, from files that may change while in use.
 //!
-//! Must not: judge whether it can be trusted; browsers do.
+//! Must not: judge whether the certificate is trusted; browsers do.
 
 use std::{fs, io, path::PathBuf, sync::Arc, time::Duration};
 
@@ -16,19 +16,19 @@ use tokio_rustls::{
 
 use crate::{clock::Clock, model::Monotonic};
 
-/// How often the files are read, if somebody connects: who renews a certificate does so hours before it ends.
+/// Interval at which a new connection makes the files be read again: certificates are renewed hours before they expire.
 const READ_AGAIN: Duration = Duration::from_secs(60);
 
 /// The files of a certificate, in PEM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CertificateFiles {
-    /// The certificate, and after it those who have signed it, if any.
+    /// The certificate, followed by those of its issuers, if any.
     pub certificate: PathBuf,
     /// Its private key.
     pub key: PathBuf,
 }
 
-/// A file of a certificate cannot be used.
+/// Error of a certificate's file.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {why}", path.display())]
 pub struct CertificateError {
@@ -36,7 +36,7 @@ pub struct CertificateError {
     why: String,
 }
 
-/// TLS with the certificate as it is by now.
+/// TLS with the current certificate.
 #[derive(Debug)]
 pub(super) struct Tls {
     files: CertificateFiles,
@@ -68,7 +68,7 @@ impl Tls {
         })
     }
 
-    /// What shakes hands with the next client.
+    /// Returns the acceptor for the next connection, after reading the files again if that is due.
     pub(super) fn acceptor(&self) -> TlsAcceptor {
         let now = self.clock.now().monotonic;
         let mut loaded = self.loaded.lock();

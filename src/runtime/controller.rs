@@ -1,4 +1,4 @@
-//! Puts the controller together, starts it and stops it.
+//! Assembles the controller from its parts, starts it and stops it.
 
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -25,66 +25,66 @@ use super::{
     discover_gangs::{GangError, discover},
     health::Health,
     heartbeat,
-    mandate::Mandate,
     probes::Probes,
     shell::{Shell, Tools},
     tasks::{TaskEnded, Tasks},
     threads::{Channels, Inbox, on_thread},
     ui::{UiError, UiOptions, UiThread},
+    write_deadline::WriteDeadline,
 };
 
-/// How long loops may take to stop: writes under way finish, and Events are told, in less.
+/// Timeout for loops to stop: writes in flight and Events need less.
 const STOP_PATIENCE: Duration = Duration::from_secs(5);
 
-/// MiB for records of indexes: those of forty Jobs of 100,000 each, or of four of a million.
+/// Default memory for records of indexes in MiB: those of 40 Jobs of 100,000 indexes each, or of 4 of a million.
 const INDEX_RECORD_MIB: usize = 64;
 
-/// MiB for templates: those of 12,000 Jobs at work of 5 KiB each, an eighth of the memory limit in `deploy/`.
+/// Default memory for templates in MiB: those of 12,000 running Jobs of 5 KiB each, an eighth of the memory limit in
+/// `deploy/`.
 const TEMPLATE_MIB: usize = 64;
 
-/// What may be set.
+/// Options of a controller.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Which controllers are at work.
+    /// The enabled controllers.
     pub controllers: Controllers,
-    /// Which Jobs to work on.
+    /// Selects the Jobs to manage.
     pub mode: Mode,
-    /// The numbers of the Job rules.
+    /// Limits in the rules for Jobs.
     pub limits: Limits,
-    /// Feature gate WorkloadWithJob: whether Jobs that need all their Pods at once get a Workload and
-    /// a PodGroup.
+    /// Feature gate WorkloadWithJob: Jobs that need all their Pods at once get a Workload and a PodGroup.
     pub workload_with_job: bool,
-    /// How many calls may be made, of all kinds but watches.
+    /// Rate limit on all calls except watches.
     pub rate: Rate,
-    /// How many writes may be under way at once.
+    /// Maximum number of writes in flight.
     pub max_in_flight: usize,
-    /// Among how many threads the namespaces are shared out.
+    /// Number of shards, each with a thread, that share the namespaces.
     pub shards: usize,
-    /// How many CronJobs may have their turn at once.
+    /// Maximum number of concurrent turns of CronJobs.
     pub concurrent_cron_job_syncs: usize,
-    /// How many finished Jobs may be looked at at once, to be deleted.
+    /// Maximum number of finished Jobs that are checked concurrently for deletion.
     pub concurrent_ttl_syncs: usize,
-    /// The namespaces to work in; none for all.
+    /// The namespaces to work in; empty for all.
     pub namespaces: Vec<String>,
-    /// By what Lease it is known which of several controllers leads; none if there is just this one.
+    /// Leader election by a Lease; none if there is just this controller.
     pub election: Option<LeaderElection>,
-    /// Where to answer probes, if anywhere.
+    /// Address for probes, metrics, `/debug/jobs` and the local page, if they are served.
     pub listen: Option<SocketAddr>,
-    /// Whether everybody is told of Jobs there, and not only who asks from this machine.
+    /// Serves `/debug/jobs` to any client, not only to those on this machine.
     pub expose_debug: bool,
-    /// Whether Jobs have Events that sum up their failures unless they say otherwise.
+    /// The failure summary is on for all Jobs, unless their annotation says otherwise.
     pub summarizes_failures: bool,
-    /// Bytes that records of indexes may take, of all Jobs that ask for one.
+    /// Memory in bytes for the records of indexes of all Jobs that ask for one.
     pub index_record_bytes: usize,
-    /// Bytes that templates of Jobs and CronJobs may take, of all shards together.
+    /// Memory in bytes for templates of Jobs and CronJobs, in all shards together.
     pub template_bytes: usize,
-    /// Where to show the page to who brings a token, if anywhere.
+    /// Port of the page for clients with a token; none to serve none.
     pub ui: Option<UiOptions>,
-    /// What time it is.
+    /// Source of the time.
     pub clock: Clock,
 }
 
-/// What the command line takes, too, where nothing is said.
+/// The command line has the same defaults.
 impl Default for Options {
     fn default() -> Self {
         Self {
@@ -110,7 +110,7 @@ impl Default for Options {
     }
 }
 
-/// The controller cannot start.
+/// Error of starting the controller.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// The port for probes cannot be opened.
@@ -118,29 +118,29 @@ pub enum StartError {
     Listen {
         /// The address.
         address: SocketAddr,
-        /// Why not.
+        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// The page cannot be shown.
+    /// The page cannot be served.
     #[error(transparent)]
     Ui(#[from] UiError),
-    /// There is no thread for a loop or its sockets.
+    /// A thread for a loop, or its sockets, cannot be created.
     #[error("cannot start a thread: {0}")]
     Thread(#[source] io::Error),
-    /// The server cannot do what a feature gate asks for.
+    /// The server lacks the API that a feature gate needs.
     #[error("--feature-gates WorkloadWithJob=true: {0}")]
     Gangs(#[from] GangError),
 }
 
-/// A controller at work. Dropped, it stops at once; see [`Controller::stop`].
+/// A running controller. Dropping it stops it at once; see [`Controller::stop`].
 #[derive(Debug)]
 pub struct Controller {
     tasks: Tasks,
     /// The loops that write.
     loops: Tasks,
     stop: watch::Sender<bool>,
-    /// The loop of what several shards have in common, which gives the lead back when the shards have stopped.
+    /// The loop of the parts that several shards share. It releases the Lease after the shards have stopped.
     common: Tasks,
     stop_common: watch::Sender<bool>,
     missing: watch::Receiver<Option<Vec<&'static str>>>,
@@ -150,7 +150,7 @@ pub struct Controller {
     ui: Option<UiThread>,
 }
 
-/// Has a client count and time its requests in `rest_client_*`.
+/// Makes a client count and time its requests in `rest_client_*`.
 fn observed(client: Client, metrics: &Metrics) -> Client {
     let rest_client = metrics.rest_client.clone();
     let url: Result<http::Uri, _> = client.url().parse();
@@ -162,8 +162,8 @@ fn observed(client: Client, metrics: &Metrics) -> Client {
 }
 
 impl Controller {
-    /// Starts to work on a cluster. It is at once at work, and ready once it knows all there is; a server
-    /// that does not answer is waited for.
+    /// Starts a controller of a cluster. It runs at once, and is ready once its caches are filled. If the server does
+    /// not answer, it waits.
     pub async fn start(client: Client, options: Options) -> Result<Self, StartError> {
         let metrics = Arc::new(Metrics::default());
         let client = observed(client, &metrics);
@@ -215,7 +215,7 @@ impl Controller {
             missing,
             channels: Channels::default(),
             io: CoalescedIo::start().map_err(StartError::Thread)?,
-            mandates: vec![Mandate::default()],
+            write_deadlines: vec![WriteDeadline::default()],
             inquiries: desk.open(),
         };
         let parts = Parts {
@@ -256,13 +256,13 @@ impl Controller {
         let mut missing = self.missing.clone();
         async move {
             let filled = |missing: &Option<Vec<_>>| missing.as_ref().is_some_and(Vec::is_empty);
-            // It fails only when the controller is being dropped.
+            // This fails only while the controller is being dropped.
             let _ = missing.wait_for(filled).await;
         }
     }
 
-    /// Waits until something of it has ended that was to run on. What is left is not worth keeping: the
-    /// process should end, and another one start.
+    /// Waits until one of its loops ends unexpectedly. The rest cannot recover: the process should exit and be
+    /// restarted.
     pub async fn ended(&mut self) -> TaskEnded {
         tokio::select! {
             ended = self.tasks.ended() => ended,
@@ -271,25 +271,25 @@ impl Controller {
         }
     }
 
-    /// Where probes are answered.
+    /// Returns the address for probes.
     pub fn listening(&self) -> Option<SocketAddr> {
         self.probes.as_ref().map(Probes::address)
     }
 
-    /// Where the page is shown to who brings a token.
+    /// Returns the address of the page for clients with a token.
     pub fn showing(&self) -> Option<SocketAddr> {
         self.ui.as_ref().and_then(UiThread::address)
     }
 
-    /// Tells its metrics in the text format of OpenMetrics, whenever it is asked; also where nobody listens.
+    /// Returns a function that writes its metrics in the text format of OpenMetrics, also without a port for probes.
     pub fn metrics(&self) -> impl Fn() -> String + Send + 'static {
         let metrics = Arc::clone(&self.metrics);
         let clock = self.clock.clone();
         move || metrics.text(clock.now().monotonic)
     }
 
-    /// Stops: what waits is forgotten, writes under way finish. Whatever was not written will be
-    /// found to be missing by the next controller.
+    /// Stops: queued requests are dropped, writes in flight finish. The next controller finds and repeats any write
+    /// that is missing.
     pub async fn stop(mut self) {
         self.stop.send_replace(true);
         if timeout(STOP_PATIENCE, self.loops.all_ended())
@@ -309,7 +309,7 @@ impl Controller {
     }
 }
 
-/// What the loops are made of.
+/// Parts that the loops are built from.
 struct Parts {
     options: Options,
     watched: Watched,
@@ -320,13 +320,13 @@ struct Parts {
 }
 
 impl Parts {
-    /// How many ranges there are, each with a shard, if replicas share.
+    /// Returns the number of ranges, each with a shard, if replicas share the work.
     fn ranges(&self) -> Option<usize> {
         let election = self.options.election.as_ref();
         Some(election?.partition?.ranges as usize)
     }
 
-    /// What one of so many shards goes by. What there may be of a thing at once is shared out.
+    /// Returns the settings of one of `shards` shards. Limits are divided among them.
     fn settings(&self, number: usize, shards: usize) -> Settings {
         let options = &self.options;
         let share = |all: usize| (all / shards + usize::from(number < all % shards)).max(1);
@@ -336,7 +336,7 @@ impl Parts {
             limits: options.limits,
             namespaces: options.namespaces.clone(),
             max_in_flight: match self.ranges() {
-                // They are in one loop, and go by one limit.
+                // They run in one loop and share one limit.
                 Some(_) => options.max_in_flight,
                 None => share(options.max_in_flight),
             },
@@ -350,23 +350,23 @@ impl Parts {
         }
     }
 
-    /// Informers and the only shard, or those of all ranges, in one loop.
+    /// Starts informers and the only shard, or those of all ranges, in one loop.
     fn start_one(&self, loops: &mut Tasks, tools: Tools) {
         let shards = self.ranges().unwrap_or(1);
         let settings = self.settings(0, shards);
         let election = self.options.election.clone();
         let (limiter, metrics) = (&self.limiter, &self.metrics);
         let replica = Replica::new(&self.watched, &settings, election, limiter, metrics);
-        // Nobody else has a loop.
+        // There is no other loop.
         let (_, inbox, _) = Channels::new(0);
         let tools = Tools {
-            mandates: (0..shards).map(|_| Mandate::default()).collect(),
+            write_deadlines: (0..shards).map(|_| WriteDeadline::default()).collect(),
             ..tools
         };
         loops.spawn("controller", Shell::new(replica, tools, inbox).run());
     }
 
-    /// Each shard in a loop on a thread of its own.
+    /// Starts each shard in a loop on a thread of its own.
     fn start_shards(
         &self,
         loops: &mut Tasks,
@@ -391,7 +391,7 @@ impl Parts {
                 missing: tools.missing.clone(),
                 channels: channels.clone(),
                 io,
-                mandates: tools.mandates.clone(),
+                write_deadlines: tools.write_deadlines.clone(),
                 inquiries: desk.open(),
             };
             let name = format!("shard {number}");
@@ -410,7 +410,7 @@ impl Parts {
         Ok(())
     }
 
-    /// What the shards have in common in a loop here.
+    /// Starts the parts that the shards share, in a loop on this runtime.
     fn start_common(&self, loops: &mut Tasks, tools: Tools, inbox: Inbox) {
         let metrics = Arc::clone(&self.metrics);
         let informers = Informers::new(&self.watched, &self.limiter, Arc::clone(&metrics));
@@ -421,7 +421,7 @@ impl Parts {
     }
 }
 
-/// Learns what the server has for gangs, once it answers at all.
+/// Discovers the server's API for gangs, once the server answers at all.
 async fn discover_gangs(client: &Client) -> Result<SchedulingApi, GangError> {
     let mut failures = 0;
     while let Err(error) = client.get("/version").await

@@ -1,8 +1,8 @@
-//! `/debug/jobs` and `/debug/jobs/NAMESPACE/NAME`: what the controller knows of Jobs, as JSON; and who may ask.
+//! Serves `/debug/jobs` and `/debug/jobs/NAMESPACE/NAME`: the controller's view of Jobs, as JSON.
 //!
-//! Names, indexes and Events of Jobs are not for everybody who reaches a port. So they are told to who asks from this
-//! machine, such as `kubectl port-forward`, unless the operator wants otherwise; and to no web page that makes a browser
-//! on this machine ask under another name (DNS rebinding).
+//! Names, indexes and Events of Jobs are not public to every client that reaches the port. So only clients on this
+//! machine, such as `kubectl port-forward`, get an answer, unless the operator exposes it. A web page cannot get one
+//! through a browser on this machine under another name (DNS rebinding).
 //!
 //! Must not: know Jobs itself.
 
@@ -26,17 +26,17 @@ use super::{
     serving::ResponseBody,
 };
 
-/// See the module's text.
+/// Handler of `/debug/jobs`. It authorizes a request, and passes its question to the loops.
 #[derive(Clone, Debug)]
 pub(super) struct DebugJobs {
     desk: Arc<Desk>,
-    /// How many exports of records more may be sent.
+    /// One permit per export that is being sent.
     exports: Arc<Semaphore>,
-    /// Everybody is told.
+    /// All clients get an answer.
     is_exposed: bool,
 }
 
-/// What paths begin with.
+/// Prefix of the paths.
 const JOBS: &str = "/debug/jobs";
 
 impl DebugJobs {
@@ -68,7 +68,7 @@ impl DebugJobs {
         })
     }
 
-    /// Answers a request for what was recorded of a Job's indexes, if it is one.
+    /// Answers a request for the records of a Job's indexes, if it is one.
     pub(super) async fn answer_records(
         &self,
         request: &Parts,
@@ -98,11 +98,11 @@ impl DebugJobs {
     }
 }
 
-/// What is told to who may not ask.
+/// Answer to other clients.
 const ELSEWHERE: &str =
     "only told to who asks from this machine, as by kubectl port-forward: see --expose-debug";
 
-/// What a path asks for; none in it if nothing can be asked so.
+/// Returns the question that a path asks; an inner none if the path is about Jobs and asks nothing known.
 #[allow(
     clippy::option_option,
     reason = "the outer one says whether it is about Jobs"
@@ -119,7 +119,7 @@ fn question(path: &str) -> Option<Option<Question>> {
     })
 }
 
-/// The words of a path that is about Jobs.
+/// Returns the segments of a path that is about Jobs.
 fn words(path: &str) -> Option<Vec<&str>> {
     let rest = path.strip_prefix(JOBS)?;
     if !(rest.is_empty() || rest.starts_with('/')) {
@@ -128,8 +128,8 @@ fn words(path: &str) -> Option<Vec<&str>> {
     Some(rest.split('/').filter(|word| !word.is_empty()).collect())
 }
 
-/// True for a request made on this machine, except by a foreign page in a local browser, or through a proxy. A service
-/// mesh's sidecar connects from a loopback address (Istio's from 127.0.0.6).
+/// Returns true for a request made on this machine, except by a foreign page in a local browser, or through a proxy. A
+/// service mesh's sidecar connects from a loopback address (Istio's from 127.0.0.6).
 pub(super) fn is_from_this_machine(request: &Parts, from: IpAddr) -> bool {
     let is_local = match from.to_canonical() {
         IpAddr::V4(from) => from == Ipv4Addr::LOCALHOST,
@@ -138,7 +138,7 @@ pub(super) fn is_from_this_machine(request: &Parts, from: IpAddr) -> bool {
     is_local && is_asked_as_local(request) && !is_handed_on(request)
 }
 
-/// True if a proxy has added a header.
+/// Returns true if a proxy has added a header.
 fn is_handed_on(request: &Parts) -> bool {
     let marks = ["x-forwarded-", "x-envoy-", "l5d-"];
     let mut names = request.headers.keys().map(header::HeaderName::as_str);
@@ -148,10 +148,10 @@ fn is_handed_on(request: &Parts) -> bool {
     })
 }
 
-/// Whether the name by which the server is asked is one of this machine.
+/// Returns true if the `Host` header names this machine.
 fn is_asked_as_local(request: &Parts) -> bool {
     let hosts = request.headers.get_all(header::HOST).iter();
-    // What cannot be read names nobody. Who names nobody is no browser.
+    // An unreadable host is no local one. A request without a host is not from a browser.
     let mut hosts = hosts.map(|host| host.to_str().ok()?.parse::<Authority>().ok());
     hosts.all(|host| host.is_some_and(|host| is_this_machine(host.host())))
 }
@@ -169,7 +169,7 @@ fn answer(question: &Question, told: Vec<JobDescription>) -> (StatusCode, String
     {
         return (StatusCode::NOT_FOUND, format!("no Job {key} is known"));
     }
-    // Of several Jobs under one name each is told: those that are gone have Pods left.
+    // Several Jobs may have had one name: the deleted ones have Pods left.
     let mut jobs: Vec<Value> = told.into_iter().map(|told| told.job).collect();
     jobs.sort_by_cached_key(|job| ["namespace", "name", "uid"].map(|of| job[of].to_string()));
     let whole = json!({ "jobs": jobs });
@@ -221,7 +221,7 @@ mod tests {
             assert_eq!(ask(false, from, host).await, 200, "{from} {host}");
         }
         assert_eq!(ask(false, "10.0.0.7", "127.0.0.1:8080").await, 403);
-        // Istio's sidecar hands on from here.
+        // Istio's sidecar connects from here.
         assert_eq!(ask(false, "127.0.0.6", "127.0.0.1:8080").await, 403);
         for host in [
             "evil.example:8080",

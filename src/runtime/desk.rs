@@ -1,8 +1,8 @@
-//! Where people's questions about Jobs wait for the loops that can answer them.
+//! Passes questions about Jobs to the loops that can answer them.
 //!
-//! A loop answers when it comes to it, as it does all else; whoever asks waits for that, and not for ever.
+//! A loop answers between its other work, and the client waits with a timeout.
 //!
-//! Must not: know what is asked or answered.
+//! Must not: interpret questions or answers.
 
 use std::time::Duration;
 
@@ -17,43 +17,44 @@ use tokio::{
 
 use crate::shard::{JobDescription, Question};
 
-/// How long a loop is waited for: longer than one that is not stuck computes at a time, and less than a person waits.
+/// Timeout for the loops' answers: longer than one computation of a loop that is not stuck, and shorter than a user
+/// waits.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A question, and where its answer goes.
+/// A question, and the channel for its answer.
 #[derive(Debug)]
 pub(super) struct Inquiry {
     question: Question,
     answer: oneshot::Sender<Vec<JobDescription>>,
 }
 
-/// Where a loop finds what it is asked.
+/// A loop's end of its channel.
 pub(super) type Inquiries = UnboundedReceiver<Inquiry>;
 
-/// See the module's text.
+/// The channels to all loops, which each receive every question.
 #[derive(Debug, Default)]
 pub(super) struct Desk(Mutex<Vec<UnboundedSender<Inquiry>>>);
 
-/// A loop did not answer.
+/// A loop did not answer in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the controller is busy: it did not answer within {} s", PATIENCE.as_secs())]
 pub(super) struct NoAnswer;
 
 impl Desk {
-    /// For one more loop.
+    /// Adds a loop; returns its end of the channel.
     pub(super) fn open(&self) -> Inquiries {
         let (sender, inquiries) = unbounded_channel();
         self.0.lock().push(sender);
         inquiries
     }
 
-    /// Asks all loops, and gives all that they say.
+    /// Asks all loops, and returns all their answers.
     pub(super) async fn ask(&self, question: &Question) -> Result<Vec<JobDescription>, NoAnswer> {
         let mut answers = Vec::new();
         for desk in self.0.lock().iter() {
             let (answer, answered) = oneshot::channel();
             let question = question.clone();
-            // One that has ended has nothing to say: its answer is dropped.
+            // A loop that has ended has no answer: its sender is dropped.
             let _ = desk.send(Inquiry { question, answer });
             answers.push(answered);
         }
@@ -69,10 +70,10 @@ impl Desk {
 }
 
 impl Inquiry {
-    /// Answers it by this.
+    /// Answers the question by `know`.
     pub(super) fn answer(self, know: impl FnOnce(&Question) -> Vec<JobDescription>) {
         let told = know(&self.question);
-        // Whoever asked may be gone.
+        // The client may be gone.
         let _ = self.answer.send(told);
     }
 }

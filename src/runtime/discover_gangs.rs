@@ -1,13 +1,13 @@
-//! Finds out whether a server has gangs, and in which version of their API.
+//! Discovers whether a server has Workloads and PodGroups, and in which version of their API.
 //!
-//! Must not: know what gangs are for.
+//! Must not: know their use.
 
 use crate::{
     cluster::Client,
     wire::{ApiError, ErrorKind, SchedulingApi},
 };
 
-/// The server has no gangs.
+/// The server has no usable API for gangs.
 #[derive(Debug, thiserror::Error)]
 pub enum GangError {
     /// It serves no version of the API that has both kinds.
@@ -17,12 +17,12 @@ pub enum GangError {
          the version"
     )]
     NotServed,
-    /// It does not say what it serves.
+    /// Its API discovery failed.
     #[error("what the API server serves of scheduling.k8s.io cannot be learned: {0}")]
     Unknown(String),
 }
 
-/// Asks the server which version it serves.
+/// Returns the API version that the server offers.
 pub(super) async fn discover(client: &Client) -> Result<SchedulingApi, GangError> {
     let unknown = |error: serde_json::Error| GangError::Unknown(error.to_string());
     let group = client.get(&SchedulingApi::group_path()).await;

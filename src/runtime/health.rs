@@ -1,8 +1,8 @@
-//! How the controller is: its checks by name, and what is wrong where one has failed.
+//! Runs the controller's health checks; a failed check carries its reason.
 //!
-//! It lives while no loop is stuck (see [`Tasks`](super::tasks::Tasks)); it is ready once its caches are
-//! filled, and as long as the API server answers, takes its credentials, is heard of each kind, and takes writes of the
-//! Lease where there is an election: a replica that could not lead if it had to is not ready.
+//! The controller is alive while no loop is stuck (see [`Tasks`](super::tasks::Tasks)). It is ready once its caches are
+//! filled, while the API server answers, accepts its credentials, and serves each kind. With an election it must also
+//! be able to write the Lease: a replica that could not lead if it had to is not ready.
 //!
 //! Must not: end anything.
 
@@ -18,26 +18,26 @@ use crate::{
 
 use super::tasks::Pulses;
 
-/// For so long the API server may refuse the credentials before the controller is no longer ready: a token
-/// file is read again after a minute, too.
+/// The controller is no longer ready once the API server has refused its credentials for this long: a token file is
+/// read again after a minute, too.
 const UNAUTHORIZED_FOR: Duration = Duration::from_secs(60);
 
-/// The controller is no longer ready once, for this long, all tries to list or watch a kind or to write the Lease have failed, or no
-/// call was answered: an API server that is started anew is back sooner.
+/// The controller is no longer ready if, for this long, no call was answered, or all attempts failed at one of these:
+/// to list or watch a kind, or to write the Lease. A restarted API server is back sooner.
 const LOST_FOR: Duration = Duration::from_secs(30);
 
-/// See the module's text.
+/// Sources of the checks behind `/livez` and `/readyz`, and of `/metrics`.
 #[derive(Debug)]
 pub(super) struct Health {
     client: Client,
     pulses: Arc<Pulses>,
-    /// Which caches are not filled; nobody knows before there are informers.
+    /// Kinds without a filled cache; none until the informers report.
     missing: watch::Receiver<Option<Vec<&'static str>>>,
     metrics: Arc<Metrics>,
     clock: Clock,
 }
 
-/// A check, and why it has failed if it has.
+/// A check, and the reason if it has failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Check {
     pub(super) name: &'static str,
@@ -60,12 +60,12 @@ impl Health {
         }
     }
 
-    /// The pulses by which it is known who is stuck.
+    /// Returns the pulses that show stuck loops.
     pub(super) fn pulses(&self) -> &Arc<Pulses> {
         &self.pulses
     }
 
-    /// Whether it is alive.
+    /// Runs the checks of `/livez`.
     pub(super) fn alive(&self) -> Vec<Check> {
         let stuck = self.pulses.stuck();
         let check = |failed| Check {
@@ -81,7 +81,7 @@ impl Health {
         }
     }
 
-    /// Whether it is ready.
+    /// Runs the checks of `/readyz`.
     pub(super) fn ready(&self) -> Vec<Check> {
         let trouble = self.client.trouble();
         let because = |what: String| match &trouble {
@@ -131,7 +131,7 @@ impl Health {
         checks
     }
 
-    /// All metrics, as text.
+    /// Returns all metrics, as text.
     pub(super) fn metrics(&self) -> String {
         self.metrics.text(self.clock.now().monotonic)
     }

@@ -1,7 +1,7 @@
-//! Asks an API server that has been silent for a while whether it still answers.
+//! Pings an API server that has been silent for a while.
 //!
-//! Open watches of a quiet cluster bring nothing for a minute, also where the server has stopped to answer. Leader
-//! election has calls of its own every few seconds; without one, this is how the silence of a server shows.
+//! In a quiet cluster, open watches bring nothing for a minute, also if the server no longer answers. Leader election
+//! makes calls every few seconds; without one, these pings detect an outage.
 //!
 //! Must not: end anything, or judge how long a silence may last; see [`Health`](super::health::Health).
 
@@ -11,16 +11,16 @@ use tokio::time::sleep;
 
 use crate::{clock::Clock, cluster::Client, informer::FailureRun};
 
-/// The server is asked after this time of silence.
+/// Silence after which the server is pinged.
 const SILENCE: Duration = Duration::from_secs(8);
 
-/// The interval at which the silence is measured.
+/// Interval at which the silence is measured.
 const INTERVAL: Duration = Duration::from_secs(2);
 
-/// The longest that an answer may take.
+/// Timeout of a ping.
 const LONGEST: Duration = Duration::from_secs(10);
 
-/// Asks for as long as it runs.
+/// Pings for as long as it is polled.
 pub(super) async fn run(client: Client, clock: Clock) {
     let mut unanswered: Option<FailureRun> = None;
     loop {

@@ -1,11 +1,11 @@
-//! The controller at work: loops, threads, timers and sockets around the machines.
+//! Runs the controller: loops, threads, timers and sockets around the machines.
 //!
-//! [`Controller`] puts it together. One loop, the [`shell`], runs a machine: informers and shard in one, or with
-//! several shards the informers here and each shard on a thread of its own ([`threads`]). All loops are in
-//! [`tasks`], which tell when one has ended; [`health`] says how they are, and [`probes`] tell who asks. What people ask
-//! about Jobs ([`debug`]) goes over the [`desk`] to the loops.
+//! [`Controller`] assembles it. One loop, the [`shell`], runs a machine: informers and shard in one, or with several
+//! shards the informers here and each shard on a thread of its own ([`threads`]). [`tasks`] holds all loops and reports
+//! the end of one. [`health`] checks them, and [`probes`] serves the result. Questions about Jobs ([`debug`]) reach the
+//! loops through the [`desk`].
 //!
-//! Must not: decide anything, or read what calls carry.
+//! Must not: decide anything, or read the content of calls.
 
 mod certificate;
 mod controller;
@@ -14,7 +14,6 @@ mod desk;
 mod discover_gangs;
 mod health;
 mod heartbeat;
-mod mandate;
 #[cfg(test)]
 pub(crate) mod poison;
 mod probes;
@@ -24,6 +23,7 @@ mod shell;
 mod tasks;
 mod threads;
 mod ui;
+mod write_deadline;
 
 pub use certificate::{CertificateError, CertificateFiles};
 pub use controller::{Controller, Options, StartError};

@@ -1,17 +1,17 @@
-//! A loop that goes wrong, for tests of what becomes of the process then. Only builds for unit tests have it.
+//! Injects a failing loop, to test how the process reacts. Only builds for unit tests have it.
 
 use std::{future::pending, time::Duration};
 
 use super::tasks::Tasks;
 
-/// The environment variable that says how it goes wrong.
+/// The environment variable that selects the failure.
 pub(crate) const VARIABLE: &str = "LAKH_POISON";
 
-/// Starts it, if it is asked for.
+/// Starts the failing loop, if one is selected.
 pub(super) fn spawn(tasks: &mut Tasks) {
     match std::env::var(VARIABLE).as_deref() {
         Ok("panics") => tasks.spawn("poisoned loop", async {
-            // As a loop that has worked for a while.
+            // Like a loop that has worked for a while.
             tokio::time::sleep(Duration::from_millis(100)).await;
             panic!("it was poisoned");
         }),

@@ -1,11 +1,11 @@
-//! Answers those who ask how the controller is: `/livez`, `/readyz`, `/metrics`, what it knows of Jobs
-//! ([`debug`](super::debug)), and the page that shows them ([`ui`](super::ui)).
+//! Serves `/livez`, `/readyz`, `/metrics`, the controller's view of Jobs ([`debug`](super::debug)), and the page that
+//! shows them ([`ui`](super::ui)).
 //!
-//! On a thread and a runtime of its own: whoever asks is told also while the controller's thread is busy or
-//! stuck, and can keep it from nothing. What pages show is made on yet another thread, so that however many look, probes and
-//! scrapes are answered at once; [`serving`](super::serving) says how few connections there are.
+//! It has a thread and a runtime of its own: it answers also while the controller's thread is busy or stuck, and cannot
+//! block it. Pages are rendered on yet another thread, so that probes and scrapes are answered at once whatever the
+//! number of viewers; [`serving`](super::serving) limits the connections.
 //!
-//! Must not: judge how the controller is; see [`Health`].
+//! Must not: judge the controller's health; see [`Health`].
 
 use std::{
     fmt::Write as _,
@@ -39,7 +39,7 @@ const TEXT: &str = "text/plain";
 
 const JSON: &str = "application/json";
 
-/// Answers as long as it is kept.
+/// The server for probes. It answers until it is dropped.
 #[derive(Debug)]
 pub(super) struct Probes {
     address: SocketAddr,
@@ -66,7 +66,7 @@ impl Probes {
             tokio::select! {
                 () = serve(listener, None, answering.clone()) => {}
                 () = answering.look() => {}
-                // It also comes when the sender is gone.
+                // Dropping the sender ends this, too.
                 _ = stopped => {}
             }
         };
@@ -80,7 +80,7 @@ impl Probes {
         })
     }
 
-    /// Where it answers.
+    /// Returns its address.
     pub(super) fn address(&self) -> SocketAddr {
         self.address
     }
@@ -90,13 +90,13 @@ impl Drop for Probes {
     fn drop(&mut self) {
         self.stop.take();
         if let Some(thread) = self.thread.take() {
-            // It does nothing that takes long. If it panicked, that was told.
+            // The thread does nothing that takes long. A panic was logged.
             let _ = thread.join();
         }
     }
 }
 
-/// What the answers are made of.
+/// Sources of the answers.
 #[derive(Clone, Debug)]
 struct Answering {
     health: Arc<Health>,
@@ -105,7 +105,7 @@ struct Answering {
 }
 
 impl Answering {
-    /// Looks at the controller's loops, for ever.
+    /// Samples the pulses of the controller's loops, forever.
     async fn look(self) {
         let mut beats = interval(BEAT);
         beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -161,8 +161,8 @@ fn not_found() -> (StatusCode, String) {
     (StatusCode::NOT_FOUND, "not found".to_owned())
 }
 
-/// An answer as the API server gives it: `ok`, or a line for each check if one has failed or if it was asked for all
-/// (`?verbose`). One check can be asked for by its name, and some be left out (`?exclude=NAME`).
+/// Returns an answer in the API server's format: `ok`, or a line for each check if one has failed or all are requested
+/// (`?verbose`). One check can be requested by its name, and some be excluded (`?exclude=NAME`).
 fn verdict(
     asked: &str,
     mut checks: Vec<Check>,

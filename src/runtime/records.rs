@@ -1,10 +1,10 @@
-//! `/debug/jobs/NAMESPACE/NAME/indexes`: what was recorded of a Job's indexes, as JSON a page at a time, or as JSON lines or
+//! Serves `/debug/jobs/NAMESPACE/NAME/indexes`: the record of a Job's indexes, as pages of JSON, or as JSON lines or
 //! CSV of all of them.
 //!
-//! An export is asked for and sent page by page, so it takes no memory to speak of, and the controller a moment at a time.
-//! Who may ask is who may ask for anything at `/debug/jobs`.
+//! An export is read and sent page by page, so it takes little memory, and little time of the controller at once. The
+//! same clients are allowed as for `/debug/jobs`.
 //!
-//! Must not: know what a record is kept in.
+//! Must not: know how records are stored.
 
 use std::{fmt::Write as _, sync::Arc};
 
@@ -23,17 +23,17 @@ use crate::{
 
 use super::{desk::Desk, serving::ResponseBody};
 
-/// Rows of a page of JSON, if nothing else is asked for.
+/// Default number of rows of a JSON page.
 const PAGE: u32 = 1000;
 
-/// Rows that an export asks for at once: some hundred KiB.
+/// Number of rows that an export reads at once: some hundred KiB.
 const PIECE: u32 = 4096;
 
-/// Exports that are sent at once, of all Jobs. Each keeps a connection for as long as its reader takes, and has a piece in
-/// memory; a person has one, a script a few.
+/// Maximum number of concurrent exports, of all Jobs. Each keeps a connection for as long as its reader takes, and has
+/// a page in memory; a person has one, a script a few.
 pub(super) const EXPORTS: usize = 8;
 
-/// What is asked of a Job's record.
+/// A request for a Job's record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RecordWish {
     form: RecordForm,
@@ -50,12 +50,12 @@ enum RecordForm {
     Csv,
 }
 
-/// What went wrong, for who asked.
+/// Status code and reason of a refused request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RecordRefusal(pub(super) StatusCode, pub(super) String);
 
 impl RecordWish {
-    /// What the last word of a path and a query ask for; none if the word asks for nothing of the kind.
+    /// Parses the last segment of a path and the query; none if the segment does not name a record.
     pub(super) fn read(
         key: JobKey,
         word: &str,
@@ -70,7 +70,7 @@ impl RecordWish {
         Some(read_query(key, form, query.unwrap_or_default()))
     }
 
-    /// Answers it.
+    /// Answers the request.
     pub(super) async fn answer(
         self,
         desk: &Arc<Desk>,
@@ -99,7 +99,7 @@ impl RecordWish {
     }
 }
 
-/// What was recorded of one index, for the page; none if nothing is.
+/// Returns the record of one index, for the page; none if there is none.
 pub(super) async fn of_index(desk: &Desk, key: &JobKey, index: u32) -> Option<Value> {
     let query = RecordQuery {
         key: key.clone(),
@@ -157,7 +157,7 @@ fn read_query(key: JobKey, form: RecordForm, query: &str) -> Result<RecordWish, 
     Ok(wish)
 }
 
-/// Asks for a page. Of several Jobs under one name the one that is still there is meant.
+/// Reads a page. Of several Jobs with one name, the existing one comes first.
 async fn page(desk: &Desk, query: &RecordQuery) -> Result<RecordPage, RecordRefusal> {
     let key = &query.key;
     let told = desk.ask(&Question::Records(query.clone())).await;
@@ -189,7 +189,7 @@ fn response(body: ResponseBody, kind: &'static str, since: Time) -> Response<Res
     response
 }
 
-/// All rows, a page at a time.
+/// Returns all rows, a page at a time.
 fn export(
     desk: Arc<Desk>,
     form: RecordForm,
@@ -202,7 +202,7 @@ fn export(
         RecordForm::Lines | RecordForm::Page => "",
     };
     let query = RecordQuery {
-        // One that takes its name meanwhile is another.
+        // A later Job with this name is another.
         uid: Some(first.uid),
         ..query
     };
@@ -236,7 +236,7 @@ fn export(
     StreamBody::new(frames).boxed_unsync()
 }
 
-/// The last line of an export that could not be finished: nobody is to take it for a whole one.
+/// Returns the last line of an incomplete export, so that it cannot be mistaken for a complete one.
 fn unfinished(form: RecordForm, why: &str) -> String {
     match form {
         RecordForm::Csv => format!("# not finished: {}\n", why.replace('\n', " ")),
@@ -275,7 +275,7 @@ fn time(time: Option<Time>) -> Option<String> {
     time.map(Time::to_rfc3339)
 }
 
-/// An index as an object. One of which nothing is known says so.
+/// Returns an index as an object; `known` is false if nothing was recorded.
 fn row_object(row: &RecordRow) -> Value {
     let state = row.verdict.map(MapState::as_str);
     let Some(tries) = row.tries else {
@@ -301,7 +301,7 @@ fn some(text: &str) -> Option<&str> {
 
 const CSV_HEAD: &str = "index,state,known,tries,outcome,exit_code,reason,node,started,ended\n";
 
-/// A line. Words have no letters that would have to be quoted: they are kept without (`model::PodEnd`).
+/// Appends a line. Words need no quotes: they are stored without such characters (`model::PodEnd`).
 fn csv_row(row: &RecordRow, text: &mut String) {
     let state = row.verdict.map_or("", MapState::as_str);
     let tries = row

@@ -1,11 +1,11 @@
-//! Answers at a port, over HTTP with TLS or without, for as long as it is polled.
+//! Serves HTTP at a port, with TLS or without, for as long as it is polled.
 //!
-//! Anybody who reaches the port may connect, so a connection is for one request, ends by a timeout unless a page is told
-//! of changes by it, and there are few: the oldest goes where one too many comes. A probe is answered in a moment, so the
-//! oldest is of one who says nothing. Connections by which pages are told of changes are not among these few: who lets
-//! them be limits them. They end once their reader takes nothing for a minute.
+//! Any client that reaches the port may connect. So each connection serves one request and has a timeout, and their
+//! number is limited: one too many closes the oldest. A probe is answered at once, so the oldest belongs to a silent
+//! client. Streams of changes for pages have no such timeout and do not count: their handler limits them. They end once
+//! their reader takes nothing for a minute.
 //!
-//! Must not: know what is asked or answered.
+//! Must not: interpret requests or answers.
 
 use std::{
     collections::VecDeque,
@@ -41,26 +41,26 @@ use crate::cluster::{descriptor_limit, descriptors_of_a_port};
 
 use super::certificate::Tls;
 
-/// How long to wait when the system cannot give a connection, for want of files or memory.
+/// Pause after a failed accept, for want of files or memory.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// How long a handshake may take, and then a request's head: ten times what a kubelet waits for the whole answer, if
-/// nothing else is set.
+/// Timeout of a handshake, and then of a request's head: ten times a kubelet's default timeout for the whole answer.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long a connection may last: more than a scrape may, which ends after 10 s if nothing else is set.
+/// Timeout of a connection: more than that of a scrape, which is 10 s by default.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long a reader may take nothing of what waits for it: twice what it may take for a whole answer.
+/// Time after which a reader that takes no data is disconnected: twice the timeout for a whole answer.
 const STALL_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The most connections, if the limit on open files allows them: a kubelet's probes and some scrapers, several times over.
+/// Maximum number of connections, if the limit on open files allows it: a kubelet's probes and some scrapers, several
+/// times over.
 const CONNECTIONS_MAX: usize = 64;
 
-/// A body that may come piece by piece. One whose length is not known is of a page that is told of changes.
+/// A body that may arrive piece by piece. One of unknown length is a stream of changes for a page.
 pub(super) type ResponseBody = UnsyncBoxBody<Bytes, Infallible>;
 
-/// Who answers.
+/// Handler of requests.
 pub(super) trait Answers: Clone + Send + Sync + 'static {
     /// Answers a request from this address.
     fn answer(
@@ -70,14 +70,14 @@ pub(super) trait Answers: Clone + Send + Sync + 'static {
     ) -> impl Future<Output = Response<ResponseBody>> + Send;
 }
 
-/// A connection.
+/// A connection, with the task that serves it.
 struct OpenConnection {
     task: AbortHandle,
-    /// A page is told of changes by it.
+    /// It carries a stream of changes for a page.
     is_followed: Arc<AtomicBool>,
 }
 
-/// Answers, for ever, unless the system takes no such socket.
+/// Accepts connections, forever, unless the runtime refuses the listener.
 pub(super) async fn serve(
     listener: std::net::TcpListener,
     tls: Option<Tls>,
@@ -112,7 +112,7 @@ pub(super) async fn serve(
             let Some(acceptor) = acceptor else {
                 return answer_in_time(stream, from, &followed, answers).await;
             };
-            // Who does not get that far is no business of ours.
+            // A failed handshake concerns only the client.
             if let Ok(Ok(stream)) = timeout(HEAD_TIMEOUT, acceptor.accept(stream)).await {
                 answer_in_time(stream, from, &followed, answers).await;
             }
@@ -124,7 +124,7 @@ pub(super) async fn serve(
     }
 }
 
-/// Closes the oldest connection if there are so many already.
+/// Closes the oldest connection if `most` are open.
 fn make_room(open: &mut VecDeque<OpenConnection>, most: usize) {
     let is_one_of_few = |it: &OpenConnection| !it.is_followed.load(Ordering::Relaxed);
     if open.iter().filter(|it| is_one_of_few(it)).count() < most {
@@ -137,13 +137,13 @@ fn make_room(open: &mut VecDeque<OpenConnection>, most: usize) {
     }
 }
 
-/// Answers in [`CONNECTION_TIMEOUT`], unless it is a page that is told of changes: that takes as long as it is open.
+/// Answers within [`CONNECTION_TIMEOUT`], unless the answer is a stream of changes: that lasts as long as it is open.
 async fn answer_in_time<S>(stream: S, from: IpAddr, is_followed: &AtomicBool, answers: impl Answers)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let mut connection = pin!(answer_on(stream, from, is_followed, answers));
-    // Who goes away early, or is too late, is its own business.
+    // A client that disconnects early or is too slow is no error.
     let is_late = timeout(CONNECTION_TIMEOUT, &mut connection).await.is_err();
     if is_late && is_followed.load(Ordering::Relaxed) {
         drop(connection.await);
@@ -196,7 +196,7 @@ mod tests {
 
     use super::*;
 
-    /// Has always more to tell.
+    /// Answers with an endless body.
     #[derive(Clone)]
     struct Endless;
 

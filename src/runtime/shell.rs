@@ -1,10 +1,10 @@
-//! The one loop around a machine: it waits for what comes first, lets the machine decide, and carries out.
+//! Runs the loop around a machine: waits for the next input, passes it to the machine, and carries out its requests.
 //!
-//! Whatever has come meanwhile is taken in before the machine is asked what to do, so that one sync hears of
-//! several answers. Calls of which the machine says that their answers may gather go by sockets that wake the loop
-//! less often ([`CoalescedIo`]); all else wakes it as it comes: other answers, messages, timers, the end.
+//! All inputs that have arrived are handled before the machine is polled for requests, so that one turn handles several
+//! answers. Calls with answers that may be batched use sockets that wake the loop less often ([`CoalescedIo`]). All
+//! other inputs wake it as they arrive: other answers, messages, timers, the stop signal.
 //!
-//! Must not: decide anything, or know what calls are for.
+//! Must not: decide anything, or know the purpose of calls.
 
 use std::{
     pin::{Pin, pin},
@@ -30,17 +30,17 @@ use crate::{
 
 use super::{
     desk::{Inquiries, Inquiry},
-    mandate::Mandate,
     threads::{Channels, Inbox},
+    write_deadline::WriteDeadline,
 };
 
-/// How long writes under way may take to finish when the controller stops.
+/// Timeout for writes in flight when the controller stops.
 const STOP_PATIENCE: Duration = Duration::from_secs(3);
 
-/// How long Events may take then: they are worth a moment, not more.
+/// Timeout for Events then: they are worth a moment, not more.
 const EVENTS_PATIENCE: Duration = Duration::from_millis(500);
 
-/// Answers and streams that are waited for.
+/// Answers and streams that are awaited.
 #[derive(Default)]
 struct Waited {
     answers: FuturesUnordered<Pin<Box<dyn Future<Output = Input> + Send>>>,
@@ -48,7 +48,7 @@ struct Waited {
 }
 
 impl Waited {
-    /// Waits for what comes next; for nothing, if there is nothing to wait for.
+    /// Waits for the next input; returns none if nothing is awaited.
     async fn next(&mut self) -> Option<Input> {
         tokio::select! {
             biased;
@@ -58,12 +58,12 @@ impl Waited {
         }
     }
 
-    /// Gives what a stream has brought.
+    /// Returns the next event of a stream, if one has arrived.
     fn ready_news(&mut self) -> Option<Input> {
         self.streams.next().now_or_never().flatten()
     }
 
-    /// Gives an answer that has come. Calls are sent by this, too.
+    /// Returns an answer that has arrived. Polling also sends the calls.
     fn ready_answer(&mut self) -> Option<Input> {
         self.answers.next().now_or_never().flatten()
     }
@@ -73,33 +73,34 @@ impl Waited {
     }
 }
 
-/// What a loop is given to work with.
+/// Resources of a loop.
 #[derive(Debug)]
 pub(super) struct Tools {
     pub(super) client: Client,
     pub(super) clock: Clock,
-    /// Whether to stop.
+    /// The stop signal.
     pub(super) stop: watch::Receiver<bool>,
-    /// Which kinds were never listed in full.
+    /// Kinds that were never listed in full.
     pub(super) missing: watch::Sender<Option<Vec<&'static str>>>,
-    /// To the other loops.
+    /// Channels to the other loops.
     pub(super) channels: Channels,
     pub(super) io: CoalescedIo,
-    /// Until when each shard may write.
-    pub(super) mandates: Vec<Mandate>,
-    /// What people ask.
+    /// Write deadline of each shard.
+    pub(super) write_deadlines: Vec<WriteDeadline>,
+    /// Questions about Jobs.
     pub(super) inquiries: Inquiries,
 }
 
-/// See the module's text.
+/// Runs one machine with its resources. [`run`](Self::run) returns once the controller stops, or if answers can no
+/// longer be received.
 pub(super) struct Shell<M> {
     machine: M,
     tools: Tools,
     inbox: Inbox,
-    /// The same server as the tools' client, by sockets whose answers gather.
+    /// Client of the same server on sockets with batched wakeups.
     coalesced: Client,
     waited: Waited,
-    /// By which streams are closed that nobody waits for.
+    /// Handles that close abandoned streams.
     handles: HashMap<CallId, AbortHandle>,
 }
 
@@ -116,7 +117,7 @@ impl<M: Part> Shell<M> {
         }
     }
 
-    /// Runs until it is asked to stop.
+    /// Runs until the stop signal.
     pub(super) async fn run(mut self) {
         let mut stop = self.tools.stop.clone();
         let mut stopped = pin!(stop.wait_for(|stop| *stop));
@@ -126,7 +127,7 @@ impl<M: Part> Shell<M> {
             let now = self.tools.clock.now();
             let due = self.machine.poll_timeout();
             let is_due = due.left(now) == Some(Duration::ZERO);
-            // What was asked for is sent by this, too.
+            // Polling also sends the requests.
             if self.take_in_ready() || is_due {
                 yield_now().await;
                 match (*self.tools.stop.borrow(), self.tools.stop.has_changed()) {
@@ -157,7 +158,7 @@ impl<M: Part> Shell<M> {
         self.finish().await;
     }
 
-    /// Sends what the machine asks for.
+    /// Sends the machine's requests.
     fn carry_out(&mut self) {
         let now = self.tools.clock.now();
         loop {
@@ -175,10 +176,11 @@ impl<M: Part> Shell<M> {
                 self.handles.insert(id, handle);
                 self.waited.streams.push(stream.boxed());
             } else if call.method != Method::GET && !is_candidates(id) {
-                let mandate = self.tools.mandates[self.machine.shard_of_call(id)].clone();
+                let write_deadline =
+                    self.tools.write_deadlines[self.machine.shard_of_call(id)].clone();
                 let clock = self.tools.clock.clone();
                 let answer = async move {
-                    let sent = mandate.bound(clock, client.send(&call));
+                    let sent = write_deadline.bound(clock, client.send(&call));
                     Input::Answer(id, sent.await)
                 };
                 self.waited.answers.push(answer.boxed());
@@ -211,16 +213,16 @@ impl<M: Part> Shell<M> {
         self.pass_on();
     }
 
-    /// Sends the other loops what the machine has for them.
+    /// Sends the machine's messages to the other loops.
     fn pass_on(&mut self) {
         while let Some((recipient, message)) = self.machine.poll_message() {
             self.tools.channels.send(recipient, message);
         }
     }
 
-    /// Takes in what has come, without waiting for more; whether there was something. From each source as much as
-    /// belongs to what is waited for: then the machine is asked what to do, and others have the thread. News go first, so
-    /// that new Jobs and ended Pods do not wait behind answers.
+    /// Handles the inputs that have arrived, without waiting; returns true if there were any. Each source yields at
+    /// most as many as are awaited of it, so that the machine is polled and the thread is shared. Streams come first:
+    /// new Jobs and ended Pods do not wait behind answers.
     fn take_in_ready(&mut self) -> bool {
         let mut taken = false;
         for _ in 0..self.waited.len() {
@@ -244,24 +246,24 @@ impl<M: Part> Shell<M> {
             self.receive(message);
             taken = true;
         }
-        // People wait for a loop that has always something to do, too; they give it nothing to do.
+        // A loop that always has work answers questions, too; they do not add to its work.
         while let Ok(inquiry) = self.tools.inquiries.try_recv() {
             self.tell(inquiry);
         }
         taken
     }
 
-    /// Answers what somebody asks.
+    /// Answers a question.
     fn tell(&self, inquiry: Inquiry) {
         let now = self.tools.clock.now();
         inquiry.answer(|question| self.machine.answer_question(question, now));
     }
 
-    /// Tells until when shards may write, if it is here that this is known.
+    /// Sets the write deadlines of shards, if this machine knows them.
     fn tell_mandates(&self) {
-        for (shard, mandate) in self.tools.mandates.iter().enumerate() {
+        for (shard, write_deadline) in self.tools.write_deadlines.iter().enumerate() {
             if let Some(until) = self.machine.leads_until(shard) {
-                mandate.set(until);
+                write_deadline.set(until);
             }
         }
     }
@@ -280,7 +282,7 @@ impl<M: Part> Shell<M> {
         }
     }
 
-    /// Lets writes under way finish, and Events be told.
+    /// Waits for writes in flight and for queued Events, up to their timeouts.
     async fn finish(mut self) {
         self.waited.streams.clear();
         let now = self.tools.clock.now();
@@ -308,7 +310,7 @@ impl<M: Part> Shell<M> {
     }
 }
 
-/// A call whose answer comes piece by piece.
+/// Makes a call and streams its answer.
 fn stream_of(client: Client, id: CallId, call: Call) -> impl Stream<Item = Input> + Send {
     let opened = stream::once(async move { client.open(&call).await });
     opened.flat_map(move |opened| match opened {

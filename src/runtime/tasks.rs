@@ -1,14 +1,14 @@
-//! The controller's loops, each under its name: which of them has ended, and which is stuck.
+//! Runs the controller's named loops, and reports which of them has ended or is stuck.
 //!
-//! All of them run as long as the controller does. When one ends or panics, the others would go on, look
-//! alive and do half the work; so it is told, and whoever started the controller ends the process.
+//! All of them run as long as the controller does. When one ends or panics, the others would go on, look alive and do
+//! half the work. So the end is reported, and the process exits.
 //!
-//! Each loop has a pulse: a number that is raised when the loop is polled and when that returns. So it is odd
-//! while the loop computes, and even while it waits for something. One that is odd and does not change is
-//! stuck: it loops, or holds up its thread. One that waits is well, however long: what it waits for is not
-//! known here. Of the runtime's own pulse more is asked: it must change, for it waits for a timer only.
+//! Each loop has a pulse: a counter that is incremented before and after each poll. It is odd while the loop computes,
+//! and even while it waits. A counter that is odd and does not change means a stuck loop: it spins, or blocks its
+//! thread. A waiting loop counts as healthy however long it waits: it is not known here on which event. The runtime's
+//! own pulse must always change, for it waits for a timer only.
 //!
-//! Must not: read a clock for each poll, or decide what becomes of a loop that is stuck.
+//! Must not: read a clock for each poll, or decide how to handle a stuck loop.
 
 use std::{
     borrow::Cow,
@@ -25,18 +25,18 @@ use hashbrown::HashMap;
 use parking_lot::Mutex;
 use tokio::task::{Id, JoinError, JoinSet};
 
-/// How often the runtime's own pulse beats, and how often all pulses are looked at.
+/// Interval of the runtime's own pulse, and at which all pulses are sampled.
 pub(super) const BEAT: Duration = Duration::from_secs(1);
 
-/// A pulse that is the same in so many looks is a sign of trouble. The longest computations, those on a
-/// list of all Pods, take far less than a second. Looks are counted, not seconds: who was stopped as a whole,
-/// with those who look, is not blamed for it.
+/// Number of equal samples after which a loop counts as stuck. The longest computations, those on a list of all Pods,
+/// take far less than a second. Samples are counted, not seconds: a process that was paused as a whole has no stuck
+/// loop.
 const LOOKS: u32 = 10;
 
-/// A loop's name.
+/// Name of a loop.
 pub(super) type Name = Cow<'static, str>;
 
-/// See the module's text.
+/// The running loops, by name, with their pulses.
 #[derive(Debug)]
 pub(super) struct Tasks {
     running: JoinSet<()>,
@@ -44,7 +44,7 @@ pub(super) struct Tasks {
     pulses: Arc<Pulses>,
 }
 
-/// A loop of the controller has come to an end, and with it the controller.
+/// A loop of the controller has ended, and with it the controller.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{task} {how}; the controller cannot go on without")]
 pub struct TaskEnded {
@@ -73,7 +73,7 @@ impl End {
 }
 
 impl Tasks {
-    /// None yet; their pulses are to be found here.
+    /// Starts without loops; their pulses are added to `pulses`.
     pub(super) fn new(pulses: &Arc<Pulses>) -> Self {
         Self {
             running: JoinSet::new(),
@@ -94,12 +94,12 @@ impl Tasks {
         self.names.insert(handle.id(), name);
     }
 
-    /// The pulse of a loop that runs elsewhere, and of which a task here tells when it has ended.
+    /// Returns the pulse of a loop that runs elsewhere; a task here reports its end.
     pub(super) fn pulse(&self, name: impl Into<Name>) -> Pulse {
         self.pulses.add(name.into(), false)
     }
 
-    /// Starts what shows that the runtime has its tasks run and its timers ring.
+    /// Starts a timer task that shows that the runtime runs its tasks and timers.
     pub(super) fn spawn_heart(&mut self) {
         let name = Name::Borrowed("runtime");
         let pulse = self.pulses.add(name.clone(), true);
@@ -112,7 +112,7 @@ impl Tasks {
         self.names.insert(handle.id(), name);
     }
 
-    /// Waits until one ends that nobody asked to; for ever, if there is none.
+    /// Waits until a loop ends without a request to stop; forever if there is none.
     pub(super) async fn ended(&mut self) -> TaskEnded {
         let (id, result) = match self.running.join_next_with_id().await {
             Some(Ok((id, ()))) => (id, Ok(())),
@@ -125,23 +125,23 @@ impl Tasks {
         }
     }
 
-    /// Waits until all have ended that were asked to.
+    /// Waits until all loops have ended after a request to stop.
     pub(super) async fn all_ended(&mut self) {
         while self.running.join_next().await.is_some() {}
     }
 
-    /// Ends all, wherever they are.
+    /// Aborts all loops, wherever they are.
     pub(super) async fn shutdown(&mut self) {
         self.running.shutdown().await;
     }
 }
 
-/// See the module's text. Only its task changes it.
+/// The counter of one loop. Only its task changes it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pulse(Arc<AtomicU64>);
 
 impl Pulse {
-    /// A task with this pulse.
+    /// Runs a task with this pulse.
     pub(super) async fn of(self, task: impl Future<Output = ()>) {
         let mut task = pin!(task);
         poll_fn(|context| {
@@ -163,7 +163,7 @@ impl Pulse {
     }
 }
 
-/// The pulses of all loops, and what was seen of them.
+/// The pulses of all loops, and their last samples.
 #[derive(Debug, Default)]
 pub(super) struct Pulses(Mutex<Vec<WatchedLoop>>);
 
@@ -171,10 +171,10 @@ pub(super) struct Pulses(Mutex<Vec<WatchedLoop>>);
 struct WatchedLoop {
     name: Name,
     pulse: Pulse,
-    /// Whether it must change also while nothing is computed.
+    /// It must change even while nothing is computed.
     must_beat: bool,
     seen: u64,
-    /// In how many looks in a row it was the same.
+    /// Number of consecutive equal samples.
     same: u32,
 }
 
@@ -191,7 +191,7 @@ impl Pulses {
         pulse
     }
 
-    /// Looks at all; to be done every [`BEAT`].
+    /// Samples all pulses; call it every [`BEAT`].
     pub(super) fn look(&self) {
         for watched in self.0.lock().iter_mut() {
             let count = watched.pulse.count();
@@ -205,12 +205,12 @@ impl Pulses {
         }
     }
 
-    /// The names of those that are stuck.
+    /// Returns the names of stuck loops.
     pub(super) fn stuck(&self) -> Vec<Name> {
         let watched = self.0.lock();
         let stuck = watched.iter().filter(|watched| watched.same >= LOOKS);
         let mut names: Vec<Name> = stuck.map(|watched| watched.name.clone()).collect();
-        // Many may have one name.
+        // Several loops may share a name.
         names.sort_unstable();
         names.dedup();
         names
@@ -258,7 +258,7 @@ mod tests {
         tasks.spawn("one that waits", std::future::pending());
         tasks.spawn("one that is stuck", async move {
             begun.send(()).expect("somebody waits");
-            // It ends when the sender goes.
+            // It ends when the sender is dropped.
             let _ = wait.recv();
             std::future::pending::<()>().await;
         });

@@ -1,6 +1,6 @@
-//! The threads of a controller of several shards, and the channels between its loops.
+//! Creates the threads of a controller of several shards, and the channels between its loops.
 //!
-//! Must not: know what is sent, or what a loop runs.
+//! Must not: know the messages, or the work of a loop.
 
 use std::{
     any::Any,
@@ -15,18 +15,19 @@ use tokio::sync::{
 
 use crate::controller::{Message, Recipient};
 
-/// Where each loop's messages go.
+/// The senders to each loop.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Channels {
     feed: Option<UnboundedSender<Message>>,
     shards: Vec<UnboundedSender<Message>>,
 }
 
-/// What a loop gets messages from.
+/// The receiver of a loop.
 pub(super) type Inbox = UnboundedReceiver<Message>;
 
 impl Channels {
-    /// Channels to the informers and to so many shards, with their other ends: the informers' and the shards'.
+    /// Creates channels to the informers and to `shards` shards; returns the receivers of the informers and of the
+    /// shards.
     pub(super) fn new(shards: usize) -> (Self, Inbox, Vec<Inbox>) {
         let (feed, own) = unbounded_channel();
         let (shards, inboxes) = (0..shards).map(|_| unbounded_channel()).unzip();
@@ -34,7 +35,7 @@ impl Channels {
         (Self { feed, shards }, own, inboxes)
     }
 
-    /// Sends a message. A loop that has ended hears nothing any more, and the controller ends with it.
+    /// Sends a message. A loop that has ended receives none, and the controller ends with it.
     pub(super) fn send(&self, recipient: Recipient, message: Message) {
         let sender = match recipient {
             Recipient::Feed => self.feed.as_ref(),
@@ -46,7 +47,7 @@ impl Channels {
     }
 }
 
-/// Runs a loop on a thread of its own; what is given back ends, or panics, as it does.
+/// Runs a loop on a thread of its own; the returned future ends, or panics, when the loop does.
 pub(super) fn on_thread<F: FnOnce() + Send + 'static>(
     name: String,
     run: F,
@@ -54,7 +55,7 @@ pub(super) fn on_thread<F: FnOnce() + Send + 'static>(
     let (done, ended) = oneshot::channel::<Result<(), Box<dyn Any + Send>>>();
     thread::Builder::new().name(name).spawn(move || {
         let result = catch_unwind(AssertUnwindSafe(run));
-        // Whoever waited for it may be gone.
+        // The receiver may be gone.
         let _ = done.send(result);
     })?;
     Ok(async move {

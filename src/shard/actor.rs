@@ -1,10 +1,9 @@
-//! One Job's actor: its machine, and the turn in which the machine hears and is heard.
+//! Runs one Job's state machine: applies pending changes and write results, then turns its effects into writes.
 //!
-//! Between turns an actor is only memory: no task, no timer of its own. Its mailbox is the marks
-//! in its Pods' table, which coalesce, and the outcomes of its writes, which are never more than it has
-//! in flight.
+//! Between syncs an actor is only memory: it has no task and no timer. Its inbox is the dirty marks in its Pod table
+//! and the outcomes of its writes. Marks coalesce, and there are at most as many outcomes as writes in flight.
 //!
-//! Must not: decide. If a machine panics, that actor alone starts anew from the store.
+//! Must not: decide. If a machine panics, only that actor restarts from the store.
 
 #[cfg(test)]
 mod tests;
@@ -38,106 +37,111 @@ use super::{
     writes::{Op, WrittenPod},
 };
 
-/// How many statuses without an answer are remembered: each waits longer than the one before, so that older ones
-/// have come by then, or never will.
+/// The number of status writes without a response that are remembered. Each retry waits longer than the one before, so
+/// older ones have reached the server by then or never will.
 const STATUSES_TRIED: usize = 4;
 
-/// See the module's text.
+/// One Job in the cache: the Job, its Pods, the outcomes of its writes, and its machine while there is work to do.
+///
+/// [`Store`](super::store::Store) applies events to it, and [`Actor::turn`] runs one sync. It exists without a Job
+/// while Pods name a Job that is not in the cache.
 #[derive(Debug)]
 pub(super) struct Actor {
-    /// The Job's, also when the Job itself was never seen.
+    /// The identity of the Job, even if the Job was never in the cache.
     pub(super) id: Arc<JobId>,
-    /// What people were told of the Job.
+    /// The Events recorded for the Job.
     pub(super) told: Correlator,
     pub(super) job: Option<Job>,
-    /// The bytes of the Job's Pod template.
+    /// Size of the Job's Pod template in bytes.
     pub(super) template_bytes: usize,
-    /// The bytes of its policies and its selector, as far as they are large.
+    /// Size of the policies and the selector in bytes, if they are large.
     pub(super) policy_bytes: usize,
-    /// An Event says that the template is too large to be kept.
+    /// An Event has reported that the template is too large to be kept.
     pub(super) has_told_of_template: bool,
-    /// The Job is newer than what its machine has heard of.
+    /// The machine has not seen this version of the Job yet.
     pub(super) job_is_fresh: bool,
-    /// The selector of the Job's Pods, if it is not the label that the API server gives them.
+    /// The selector of the Job's Pods, unless it is the label that the API server generates.
     pub(super) selector: Option<Arc<Selector>>,
-    /// The version of the Job with which a status came whose counts another controller had written; 0 for an own one.
+    /// The Job's version that brought a status with counts of another controller; 0 if the counts are ours.
     pub(super) status_since: u64,
-    /// How many statuses another Job controller has written that the machine has not taken in.
+    /// Status writes of another Job controller that the machine has not handled yet.
     pub(super) foreign_statuses: u32,
-    /// What was read of the Job's Pods because their watch lagged behind such a status.
+    /// Result of listing the Job's Pods, because their watch lagged behind such a status.
     pub(super) job_pods: Option<Box<JobPods>>,
-    /// Statuses that were asked for and may have come to the server without an answer.
+    /// Our status writes without a response; each may have been applied.
     pub(super) tried: Vec<JobStatus>,
-    /// The Job was deleted, as the watch has told or the server said.
+    /// Since when status updates and finalizer removals have had no response; none while there are responses.
+    pub(super) unanswered_since: Option<Monotonic>,
+    /// The Job was deleted, according to the watch or a response.
     pub(super) gone: bool,
-    /// What is done to find out whether a Job is there that was never seen.
+    /// State of the search for a Job that is not in the cache.
     search: Search,
     /// Another controller manages the Job.
     pub(super) external: bool,
     unserved: Unserved,
     pub(super) pods: PodTable,
-    /// How own writes ended; never more than are in flight.
+    /// Outcomes of our writes; at most as many as are in flight.
     pub(super) outcomes: Vec<Outcome>,
     pub(super) in_flight: u32,
-    /// In a box: it is large, and most Jobs of a cluster have ended or are another's.
+    /// Boxed because it is large, and most Jobs of a cluster have ended or belong to another controller.
     pub(super) machine: Option<Box<JobMachine>>,
     pub(super) delays: Delays,
-    /// What the Job's annotations ask for; most ask for nothing.
+    /// State for the Job's annotations; most Jobs have none.
     pub(super) annotated: Option<Box<Annotated>>,
-    /// What it adds to the gauges.
+    /// Contribution to the gauges.
     share: Share,
     #[cfg(test)]
     pub(super) panic_next_turn: bool,
 }
 
-/// What is done to find out whether a Job is there. Until it is seen or known to be gone, the server is asked
-/// again and again, less and less often: what the watch cannot tell may be an object that nobody can read.
+/// The search for a Job that is not in the cache. The server is asked with backoff until the Job is in the cache or
+/// known to be gone. The watch may never show it, because an object that cannot be decoded is not in the cache.
 #[derive(Debug, Default)]
 struct Search {
-    /// A Pod makes it look as if the Job were gone.
+    /// A Pod suggests that the Job is gone.
     is_due: bool,
     is_under_way: bool,
-    /// The Job is gone by the server's answer alone.
+    /// The Job is gone according to a response only.
     is_answered: bool,
-    /// How many times in a row it did not turn out to be gone.
+    /// Consecutive searches that did not find the Job to be gone.
     in_vain: u32,
     not_before: Monotonic,
 }
 
-/// What came of a turn.
+/// The result of a sync.
 #[derive(Debug, Default)]
 pub(super) struct Turn {
-    /// Writes to be made.
+    /// Writes to queue.
     pub(super) writes: Vec<Op>,
-    /// The server is to be asked whether the Job is there.
+    /// The Job must be read from the server.
     pub(super) searches: bool,
-    /// The server is to be asked for the Job's Pods.
+    /// The Job's Pods must be listed.
     pub(super) lists_pods: bool,
-    /// Something to tell people.
+    /// Events to record.
     pub(super) reports: Vec<Report>,
-    /// What the podFailurePolicy said of failed Pods that are dealt with now.
+    /// The podFailurePolicy actions of the failed Pods that are handled now.
     pub(super) handled_failures: Vec<FailureAction>,
-    /// When the next turn is due though nothing happens.
+    /// When the next sync is due without any event.
     pub(super) wake_at: Option<Timeout>,
-    /// What it was, if the actor had something to do.
+    /// The sync as reported by metrics, if there was work.
     pub(super) sync: Option<Sync>,
     /// The actor had no machine before.
     pub(super) first: bool,
-    /// For each status that another controller has written, whether it is only now that this one gives way.
+    /// One entry for each status write of another controller; true if the machine yields to it from now on.
     pub(super) foreign: Vec<bool>,
     /// The machine panicked.
     pub(super) panicked: bool,
 }
 
-/// What all turns go by.
+/// Context shared by all syncs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rules<'a> {
     pub(super) limits: Limits,
-    /// The gangs, if they are asked for.
+    /// The gangs, if they are enabled.
     pub(super) gangs: Option<&'a Gangs>,
-    /// Whether Jobs are run at all; else each is as if it were another's.
+    /// The Job controller is enabled. Otherwise all Jobs are treated as another controller's.
     pub(super) runs_jobs: bool,
-    /// As of which version all Pods of the namespace are known.
+    /// The resourceVersion as of which all Pods of the namespace are cached.
     pub(super) pods_seen: u64,
 }
 
@@ -156,6 +160,7 @@ impl Actor {
             foreign_statuses: 0,
             job_pods: None,
             tried: Vec::new(),
+            unanswered_since: None,
             gone: false,
             search: Search::default(),
             external: false,
@@ -172,26 +177,26 @@ impl Actor {
         }
     }
 
-    /// Whether a write that waits is still wanted: no Pod is made once the Job wants none any more.
+    /// Returns true if a queued write is still wanted. A creation is not once the Job wants no Pods.
     pub(super) fn wants(&self, op: &Op) -> bool {
         let machine = self.machine.as_ref();
         let is_creation = matches!(op, Op::Create { .. });
         !(is_creation && machine.is_some_and(|machine| machine.wants_no_pods()))
     }
 
-    /// How the Job stands to us.
+    /// Returns the ownership state of the Job.
     pub(super) fn standing(&self) -> Standing {
         Standing::of(self.job.as_ref(), self.external, self.gone)
     }
 
-    /// Whether nothing was done for the Job yet, and something is to be.
+    /// Returns true if the Job is ours to start and has no start time yet.
     pub(super) fn is_to_begin(&self) -> bool {
         let job = self.job.as_ref();
         let is_fresh = |job: &Job| job.status.start_time.is_none() && !job.spec.suspend;
         !self.external && job.is_some_and(is_fresh)
     }
 
-    /// After a turn: what there is, for metrics.
+    /// Updates metrics after a sync.
     pub(super) fn note(&mut self, writes: &[Op], metrics: &Metrics, now: Monotonic) {
         let sums = self.machine.as_deref().map(Sums::of).unwrap_or_default();
         let names = writes.iter().any(names_pods);
@@ -222,7 +227,7 @@ impl Actor {
         self.share.set(&metrics.held, held);
     }
 
-    /// Gives the actor its turn.
+    /// Runs one sync. A panic of the machine discards the machine and its changes.
     pub(super) fn turn(&mut self, rules: Rules<'_>, now: Now) -> Turn {
         let mut turn = Turn::default();
         let finished = catch_unwind(AssertUnwindSafe(|| {
@@ -234,8 +239,8 @@ impl Actor {
             self.run(rules, now, &mut turn);
         }));
         if finished.is_err() {
-            // What it asked for in this turn is lost with it, and so is what it had heard: the next one
-            // hears it and asks again.
+            // The effects of this sync and the machine's state are lost. The next sync replays all Pods and repeats the
+            // writes.
             self.machine = None;
             self.pods.mark_all();
             turn = Turn {
@@ -270,17 +275,17 @@ impl Actor {
         }
         let mut is_new = false;
         if self.machine.is_none() {
-            // In this order: the second takes the marks.
+            // The order matters: `needs_machine` takes the dirty marks.
             if self.in_flight > 0 || !self.needs_machine() {
                 return;
             }
             if self.is_ahead_of_pods(rules.pods_seen) {
-                // The Pod that needs it is still to be heard of.
+                // The Pod that needs the machine must be handled again.
                 self.pods.mark_all();
                 self.wait_for_pods(now.monotonic, turn);
                 return;
             }
-            // They are of a machine that is no more.
+            // These outcomes belong to a machine that no longer exists.
             self.outcomes.clear();
             let machine = JobMachine::new(&self.job_or_orphanage(), rules.limits);
             self.machine = Some(Box::new(machine));
@@ -335,7 +340,7 @@ impl Actor {
         if is_new {
             self.pods.mark_all();
         }
-        // All of them, before it decides: else an index would have a second Pod whose first is not heard of.
+        // Handle all Pods before deciding. Otherwise an index with an unhandled Pod would get a second one.
         while let Some((slot, pod)) = self.pods.take_dirty() {
             machine.handle_pod(slot, pod);
         }
@@ -383,14 +388,13 @@ impl Actor {
         let over = self.gone || finished;
         let idle = turn.writes.is_empty() && turn.wake_at.is_none();
         if over && self.in_flight == 0 && idle {
-            // Nothing is left to do, nor to be tried again: the machine goes, its Job's facts stay as long
-            // as the Job does.
+            // No work and no retry is left: drop the machine. The Job's cached state stays as long as the Job.
             self.machine = None;
             turn.wake_at = None;
         }
     }
 
-    /// Tells people when nobody seems to run a Job that names another controller.
+    /// Reports a Job whose `managedBy` names a controller that does not seem to run.
     fn look_unserved(&mut self, rules: Rules<'_>, now: Monotonic, turn: &mut Turn) {
         let job = self.job.as_ref().filter(|_| rules.runs_jobs);
         let Some(job) = job else { return };
@@ -399,7 +403,7 @@ impl Actor {
         turn.wake_at = again.map(Into::into);
     }
 
-    /// Whether there is anything to do for a Job that has no machine.
+    /// Returns true if a Job without a machine has work.
     fn needs_machine(&mut self) -> bool {
         let standing = self.standing();
         if standing == Standing::AtWork {
@@ -412,8 +416,8 @@ impl Actor {
         needed
     }
 
-    /// Asks the server for a Job that was never seen, if a Pod makes it look as if it were gone: once for all such
-    /// Pods.
+    /// Asks the server for a Job that is not in the cache, if a Pod suggests that the Job is gone. One request covers
+    /// all such Pods.
     fn search(&mut self, now: Monotonic, turn: &mut Turn) {
         let standing = self.standing();
         while let Some((_, pod)) = self.pods.take_dirty() {
@@ -426,26 +430,25 @@ impl Actor {
             turn.wake_at = Some(self.search.not_before.into());
             return;
         }
-        // They may be gone by now.
+        // These Pods may be gone by now.
         let mut pods = self.pods.iter();
         self.search.is_due = pods.any(|(_, pod)| standing.is_doubted_by(pod));
         self.search.is_under_way = self.search.is_due;
         turn.searches = self.search.is_due;
     }
 
-    /// The watch tells of the Job for the first time. If the server has said that it is gone, news of that are to
-    /// come; or the answer was of data that are no more.
+    /// Handles the first version of the Job. A response may have said that the Job is gone. Then a deletion event
+    /// follows, or that response came from data that was replaced since.
     pub(super) fn seen(&mut self) {
         if std::mem::take(&mut self.search.is_answered) {
             self.gone = false;
             self.machine = None;
         }
-        // They were looked at while the Job was not known.
+        // Pods were last handled without the Job.
         self.pods.mark_all();
     }
 
-    /// The server was asked for the Job, and said that it is gone, or did not. What the watch has told meanwhile
-    /// holds.
+    /// Handles the result of the search. A Job that the watch has shown meanwhile takes precedence.
     pub(super) fn searched(&mut self, is_gone: bool, retry: Exponential, now: Monotonic) {
         self.search.is_under_way = false;
         if self.job.is_some() {
@@ -461,7 +464,7 @@ impl Actor {
         }
     }
 
-    /// The Job, or for Pods whose Job is no more one that says nothing.
+    /// Returns the Job. If it is gone, returns an empty one that is being deleted.
     fn job_or_orphanage(&self) -> Job {
         self.job.clone().unwrap_or_else(|| Job {
             key: self.id.key.clone(),
@@ -472,7 +475,7 @@ impl Actor {
     }
 }
 
-/// Whether a write is a status that names Pods that have ended.
+/// Returns true if the write is a status that records finished Pods.
 fn names_pods(op: &Op) -> bool {
     let Op::Status {
         status, progress, ..
@@ -480,13 +483,13 @@ fn names_pods(op: &Op) -> bool {
     else {
         return false;
     };
-    // Those of an Indexed Job that succeeded are named by their indexes.
+    // Succeeded Pods of an Indexed Job are recorded by their indexes.
     let by_index = progress.mode == CompletionMode::Indexed && progress.succeeded > 0;
     let by_uid = status.uncounted.as_ref();
     by_index || by_uid.is_some_and(|list| !(list.succeeded.is_empty() && list.failed.is_empty()))
 }
 
-/// What a turn did, as metrics tell it.
+/// Classifies a sync for metrics.
 fn action(job: &Job, writes: &[Op]) -> Action {
     let any = |kind: fn(&Op) -> bool| writes.iter().any(kind);
     let ends = job.deleting || job.status.is_finished() || any(is_end);
@@ -501,7 +504,7 @@ fn action(job: &Job, writes: &[Op]) -> Action {
     }
 }
 
-/// Whether a write announces a Job's end, or is it.
+/// Returns true if the write announces or records the Job's end.
 fn is_end(op: &Op) -> bool {
     let announced = |status: &JobStatus| {
         let ends = [
@@ -530,7 +533,7 @@ fn is_failure(outcome: &Outcome) -> bool {
     }
 }
 
-/// How a write to a Pod ends that is no longer known: there is nothing left to write to.
+/// Returns the outcome of a write to a Pod that is no longer cached: there is nothing to write to.
 fn moot(effect: &Effect, pods: &PodTable) -> Option<Outcome> {
     match *effect {
         Effect::DeletePod(slot) if pods.get(slot).is_none() => Some(Outcome::PodDeleted(slot)),
@@ -543,7 +546,7 @@ fn moot(effect: &Effect, pods: &PodTable) -> Option<Outcome> {
     }
 }
 
-/// The write that an effect asks for, if it does and what is written to is known; anything else is told at once.
+/// Converts an effect into a write, if it is one and its target is cached. Other effects go into `turn`.
 fn carry_out(
     id: &JobId,
     pods: &PodTable,

@@ -1,9 +1,9 @@
-//! What a Job's annotations ask for beside its work: a record of its indexes, a summary of its failures, metrics.
+//! Implements the Job annotations: an index record, a failure summary, and metrics per Job.
 //!
-//! A Job that asks for nothing has none of it, and costs a look at a pointer. Memory for records is given out before it is
-//! used, by what a record may come to take, so that no tenant's Pods can make it more; and no namespace gets more than half.
+//! A Job without these annotations costs one pointer check. Memory for a record is reserved in advance for its maximum
+//! size, so Pods cannot make it grow. One namespace gets at most half of the memory.
 //!
-//! Must not: decide anything of a Job, or keep a Job from its work: what cannot be had is told as a Warning.
+//! Must not: decide anything of a Job, or delay a Job. An annotation that cannot be honored is reported as a Warning.
 
 #[cfg(test)]
 mod tests;
@@ -28,16 +28,17 @@ use crate::{
     record::{FailureSummary, IndexOutcome, IndexRecord, RecordInput},
 };
 
-/// The reason of the Warning about an annotation that cannot be read.
+/// Reason of the Warning about an annotation that cannot be parsed.
 const INVALID: &str = "InvalidAnnotation";
 
-/// The reason of the Warning about one that cannot be followed.
+/// Reason of the Warning about an annotation that cannot be honored.
 const REFUSED: &str = "AnnotationNotFollowed";
 
-/// So many Pods that were taken away from a Job are remembered, until it adopts them again: chosen, as this is done by hand.
+/// The number of Pods removed from a Job that are remembered until the Job adopts them again. A guess: owners are
+/// removed by hand.
 const LET_GO_MAX: usize = 64;
 
-/// Memory for records of indexes: all that have a copy of this share it.
+/// Memory for index records, shared by all clones.
 #[derive(Clone, Debug, Default)]
 pub struct RecordMemory {
     most: usize,
@@ -45,7 +46,7 @@ pub struct RecordMemory {
 }
 
 impl RecordMemory {
-    /// So many bytes.
+    /// Creates a memory of this many bytes.
     pub fn new(most: usize) -> Self {
         Self {
             most,
@@ -53,7 +54,7 @@ impl RecordMemory {
         }
     }
 
-    /// Whether there are so many bytes more; then they are taken.
+    /// Reserves the bytes. Returns false if they are not available.
     fn take(&self, bytes: usize) -> bool {
         let more = |used: usize| used.checked_add(bytes).filter(|used| *used <= self.most);
         let taken = self
@@ -67,7 +68,7 @@ impl RecordMemory {
     }
 }
 
-/// Memory for the records of all Jobs of a shard.
+/// Memory for the records of a shard's Jobs, accounted by namespace.
 #[derive(Debug, Default)]
 pub(super) struct RecordBudget {
     memory: RecordMemory,
@@ -82,7 +83,7 @@ impl RecordBudget {
         }
     }
 
-    /// Whether there are so many bytes more for a Job of this namespace; then they are its.
+    /// Reserves bytes for a Job of this namespace. Returns false if they are not available.
     fn reserve(&mut self, namespace: &str, bytes: usize) -> bool {
         let of_namespace = self.by_namespace.get(namespace).copied().unwrap_or(0);
         let is_enough = of_namespace + bytes <= self.memory.most / 2 && self.memory.take(bytes);
@@ -92,7 +93,7 @@ impl RecordBudget {
         is_enough
     }
 
-    /// A Job that is forgotten leaves what it had.
+    /// Releases the memory of a forgotten Job.
     pub(super) fn forget(&mut self, namespace: &str, annotated: Option<&Annotated>) {
         if let Some(annotated) = annotated {
             self.release(namespace, annotated.reserved);
@@ -110,37 +111,39 @@ impl RecordBudget {
     }
 }
 
-/// What is there for annotations to be followed.
+/// The resources for honoring annotations.
 #[derive(Debug)]
 pub(super) struct Means<'a> {
     pub(super) budget: &'a mut RecordBudget,
     pub(super) metrics: &'a Metrics,
-    /// All Jobs have a summary of their failures that do not say otherwise.
+    /// All Jobs get a failure summary, unless an annotation turns it off.
     pub(super) summarizes_all: bool,
 }
 
-/// See the module's text.
+/// The state kept for one Job's annotations.
+///
+/// [`Annotated::follow`] applies the annotations of each Job version. The `pod_*` methods apply changes of its Pods.
 #[derive(Debug, Default)]
 pub(super) struct Annotated {
     asks: JobAnnotations,
     record: Option<IndexRecord>,
-    /// Bytes of the budget that are the record's.
+    /// Bytes of the budget that are reserved for the record.
     reserved: usize,
     summary: Option<FailureSummary>,
     gauges: Option<JobGauges>,
-    /// What people are to be told of annotations.
+    /// Warnings about annotations that are not recorded yet.
     reports: Vec<Report>,
-    /// Pods that somebody took away from the Job, the newest last: one that is adopted again is not another.
+    /// Pods whose owner was removed, the newest last. If the Job adopts one again, it is not counted as another Pod.
     let_go: Vec<PodRecord>,
 }
 
-/// Whether anything is to be done for a Job with these annotations.
+/// Returns true if a Job with these annotations needs state.
 pub(super) fn is_asked(job: &Job, asks: Option<&JobAnnotations>, means: &Means<'_>) -> bool {
     asks.is_some() || (means.summarizes_all && !job.status.is_finished())
 }
 
 impl Annotated {
-    /// Takes in a version of the Job with these annotations; `pods` are those that are known.
+    /// Applies a version of the Job with these annotations; `pods` are its cached Pods.
     pub(super) fn follow(
         &mut self,
         job: &Job,
@@ -151,7 +154,7 @@ impl Annotated {
     ) {
         let before = std::mem::replace(&mut self.asks, asks);
         let is_new = before != self.asks;
-        // Nothing more is to be told of a Job that is over.
+        // A finished Job gets no further Warnings.
         if is_new && !job.status.is_finished() {
             let odd = self.asks.odd().map(|(name, value)| {
                 let message = format!(
@@ -196,7 +199,7 @@ impl Annotated {
         }
     }
 
-    /// Begins, goes on with or drops the record; gives why there is none though one is wanted.
+    /// Creates, keeps or drops the record. Returns the reason if a wanted record is refused.
     fn keep_record(
         &mut self,
         is_wanted: bool,
@@ -225,7 +228,7 @@ impl Annotated {
                  too small for it"
             ));
         }
-        // One that shrinks keeps its room: it may have used it.
+        // A record that shrinks keeps its reservation, because it may have used the memory.
         self.reserved += more;
         if let Some(record) = &mut self.record {
             record.handle(RecordInput::Completions(completions));
@@ -238,7 +241,7 @@ impl Annotated {
         None
     }
 
-    /// Whether there are gauges of the Job now.
+    /// Returns true if the Job has gauges now.
     fn measure(&mut self, key: &JobKey, metrics: &Metrics) -> bool {
         if self.gauges.is_none() {
             self.gauges = metrics.by_job.join(key);
@@ -246,12 +249,12 @@ impl Annotated {
         self.gauges.is_some()
     }
 
-    /// The record of the Job's indexes, if there is one.
+    /// Returns the record of the Job's indexes.
     pub(super) fn record(&self) -> Option<&IndexRecord> {
         self.record.as_ref()
     }
 
-    /// A Pod of the Job came into sight.
+    /// Handles a Pod that was added to the Job.
     pub(super) fn pod_seen(&mut self, pod: &PodRecord, end: Option<&PodEnd>) {
         if let Some(place) = self.let_go.iter().position(|it| it.uid == pod.uid) {
             let known = self.let_go.remove(place);
@@ -270,7 +273,7 @@ impl Annotated {
         self.record_end(pod, end);
     }
 
-    /// A Pod is the Job's no more, as somebody took its owner away.
+    /// Handles the removal of a Pod's owner reference.
     pub(super) fn pod_let_go(&mut self, pod: &PodRecord) {
         if self.let_go.len() == LET_GO_MAX {
             self.let_go.remove(0);
@@ -278,7 +281,7 @@ impl Annotated {
         self.let_go.push(pod.clone());
     }
 
-    /// There is a newer version of a Pod.
+    /// Handles a newer version of a Pod.
     pub(super) fn pod_changed(
         &mut self,
         before: &PodRecord,
@@ -292,7 +295,8 @@ impl Annotated {
         self.count_failure(Some(before), after, end);
     }
 
-    /// Whether what is recorded of a Pod's index is another Pod's: none changes its node. Two may have run in one second.
+    /// Returns true if the recorded end of the Pod's index is from another Pod. A Pod never changes its node. Two Pods
+    /// of an index may run within one second, so times do not distinguish them.
     fn is_of_another(&self, pod: &PodRecord, end: Option<&PodEnd>) -> bool {
         let row = self.record.as_ref().zip(pod.index);
         let row = row.and_then(|(record, index)| record.of(index.get())?.end);
@@ -301,7 +305,7 @@ impl Annotated {
         })
     }
 
-    /// A Pod is gone. This is how it was known, and its last version, if that was shown.
+    /// Handles a deleted Pod. `known` is its cached version, `last` its last version if the event has it.
     pub(super) fn pod_gone(
         &mut self,
         known: &PodRecord,
@@ -350,7 +354,7 @@ impl Annotated {
         });
     }
 
-    /// Counts a Pod that has failed, once. `before` is how it was known.
+    /// Counts a failed Pod once. `before` is its previous version.
     fn count_failure(&mut self, before: Option<&PodRecord>, pod: &PodRecord, end: Option<&PodEnd>) {
         let Some(summary) = &mut self.summary else {
             return;
@@ -365,7 +369,7 @@ impl Annotated {
         }
     }
 
-    /// What people are to be told after a turn of the Job.
+    /// Returns the Events to record after a sync of the Job.
     pub(super) fn take_reports(
         &mut self,
         job: Option<&Job>,
@@ -380,12 +384,12 @@ impl Annotated {
         reports
     }
 
-    /// When there may be more to tell though nothing happens.
+    /// Returns when the next Event may be due without any input.
     pub(super) fn poll_timeout(&self) -> Option<Monotonic> {
         self.summary.as_ref()?.poll_timeout()
     }
 
-    /// After a turn: what there is of the Job, for metrics. Of one that is gone nothing is told any more.
+    /// Updates the Job's gauges after a sync. Without numbers, for a Job that is gone, it removes them.
     pub(super) fn note(&mut self, numbers: Option<JobNumbers>) {
         match (&mut self.gauges, numbers) {
             (Some(gauges), Some(numbers)) => gauges.set(numbers),
@@ -395,13 +399,13 @@ impl Annotated {
     }
 }
 
-/// Whether a Pod's end is no failure, as it was deleted before: the Job was scaled down, suspended or had ended. Who is
-/// evicted or preempted is deleted, too, and says so.
+/// Returns true if a Pod's end is no failure because it was deleted before: the Job was scaled down, suspended or had
+/// ended. Evicted and preempted Pods are deleted, too, but have a reason.
 fn was_stopped(before: &PodRecord, pod: &PodRecord) -> bool {
     before.has(PodFlags::DELETING) && PodEnd::of_record(pod).cause.reason.is_empty()
 }
 
-/// A summary of a Job with the failures of which there are still Pods.
+/// Creates a summary with the failures of the Pods that still exist.
 fn summary_of(job: &Job, pods: &PodTable, now: Now) -> FailureSummary {
     let mut summary = FailureSummary::new(job.status.failed, now.wall);
     let failed = pods.iter().map(|(_, pod)| pod);

@@ -1,11 +1,11 @@
-//! Whether the server still has a Job as its answers told.
+//! Detects status writes that a restored API server has lost.
 //!
-//! A status that names a Pod makes its finalizer go. If the server has been set back since to a backup in which that
-//! status never was, it has to name the Pod once more, and without the finalizer nothing would hold the Pod until then. A
-//! status of which a list or watch has told is proof against that, as informers compare what they told. One that only an
-//! answer has told is doubted once a connection broke: the server is asked for the Job before a finalizer goes.
+//! Finalizers are removed once a status records their Pods. A server restored from a backup without that status must
+//! record the Pod once more. Without the finalizer nothing would keep the Pod until then. A status that a list or watch
+//! has shown is safe, because informers detect such a restore. A status known only from a response is in doubt once a
+//! connection breaks: the Job is read again before its finalizers are removed.
 //!
-//! Must not: decide what becomes of a history that has ended.
+//! Must not: decide the consequences of an ended history.
 
 use std::sync::Arc;
 
@@ -19,13 +19,13 @@ use super::{
     unconfirmed::Unconfirmed,
 };
 
-/// Whether the status of an actor's Job may be that of another history than the server tells by now.
+/// Returns true if the cached status of an actor's Job may not be in the server's current data.
 pub(super) fn is_doubted(unconfirmed: &Unconfirmed, actor: &Actor) -> bool {
     !actor.gone && unconfirmed.has(Kind::Job, actor.id.uid)
 }
 
 impl Shard {
-    /// A connection broke: what only answers have told is doubted from now on.
+    /// Handles a broken connection: versions known only from responses are in doubt from now on.
     pub(super) fn doubt(&mut self) {
         let mut scopes: Vec<_> = self.namespaces.iter().cloned().map(Some).collect();
         if scopes.is_empty() {
@@ -37,10 +37,10 @@ impl Shard {
         }
     }
 
-    /// A status was written, and its Job has this version since; no watch has shown it before.
+    /// Records a status write that produced this version, before any watch has shown it.
     pub(super) fn status_told(&mut self, job: &JobId, version: u64) {
         if self.is_heard {
-            // It was on top of what was known.
+            // The write succeeded on top of the cached version, so that one is confirmed.
             self.unconfirmed.shown(Kind::Job, job.uid, version);
             return;
         }
@@ -49,7 +49,7 @@ impl Shard {
         self.unconfirmed.told(Kind::Job, namespace, told);
     }
 
-    /// Asks the server for the Jobs of these actors, if it is not being asked already.
+    /// Reads the Jobs of these actors from the server, unless a read is in flight.
     pub(super) fn ask_for(&mut self, actors: Vec<ActorKey>) {
         for key in actors {
             let Some(actor) = self.store.get(key) else {
@@ -63,7 +63,7 @@ impl Shard {
         }
     }
 
-    /// Takes in the Job that the server has, where it told this version.
+    /// Handles the read of a Job. Its `version` is in doubt.
     pub(super) fn asked_for(&mut self, actor: ActorKey, version: u64, result: CallResult) {
         let Some(job) = self.store.get(actor).map(|actor| Arc::clone(&actor.id)) else {
             return;
@@ -72,8 +72,8 @@ impl Shard {
         self.compare_job(actor, &job, version, result);
     }
 
-    /// Compares the Job that the server has with the version that it told: its data may be those of a backup.
-    /// Returns the version that the server has, if it is this Job.
+    /// Compares the server's Job with a version from an earlier response, to detect a restore. Returns the server's
+    /// version if it is the same Job.
     pub(super) fn compare_job(
         &mut self,
         actor: ActorKey,
@@ -84,7 +84,7 @@ impl Shard {
         let found = result.ok().and_then(|answer| wire::ack_of_write(&answer));
         let (uid, found, _) = found?;
         if uid != job.uid {
-            // Another Job has its name, so it is gone, whatever the watch tells.
+            // Another Job has the name, so this one is gone, even if the watch has not shown it.
             self.store.delete_job(job);
             return None;
         }

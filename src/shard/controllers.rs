@@ -1,6 +1,6 @@
-//! Which of the controllers are at work.
+//! Selects the controllers that run.
 
-/// A choice among the controllers of this process.
+/// The controllers of this process that are enabled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Controllers {
     /// Runs Jobs.

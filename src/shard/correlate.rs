@@ -1,15 +1,15 @@
-//! Keeps the Events of one Job few, as the standard client does.
+//! Limits the Events of one Job, as client-go's event correlator does.
 //!
-//! Three steps. Aggregation: from the tenth different message with one type and reason within ten
-//! minutes on, messages are told as one Event, marked as combined. Repetition: an Event that was
-//! told before is not made anew, its count grows. Spam: 25 calls at once of each type, one more per five
-//! minutes after that; what may not be told is counted and comes with the next call that may. Warnings have
-//! calls of their own, so that a thousand created Pods do not hide why there are no more.
+//! Three steps. Aggregation: the tenth and later different messages with one type and reason within ten minutes become
+//! one Event, marked as combined. Repetition: an Event that was recorded before is not created again; its count grows.
+//! Spam filter: each type has a burst of 25 requests, then one more per five minutes. A suppressed Event is counted,
+//! and the next request for it has the count. Warnings have a budget of their own, so that a thousand created Pods do
+//! not hide a later failure.
 //!
-//! An Event that sums something up stays one, whatever its message has come to be.
+//! An Event with a summary stays one Event, whatever its message becomes.
 //!
-//! Different from the standard client: of the 25, ten are kept for news of the Job as a whole, so
-//! that a hundred thousand creations do not hide how it ended.
+//! Unlike client-go: of the 25 requests, ten are reserved for Events about the Job as a whole, so that 100,000
+//! creations do not hide the Job's end.
 //!
 //! Must not: read the clock or send anything.
 
@@ -24,31 +24,32 @@ use crate::{
     record::FAILURE_SUMMARY_REASON,
 };
 
-/// Calls that a Job may cause at once.
+/// Requests that a Job may cause at once.
 const BURST: u32 = 25;
 
-/// How many of them are kept for news of the Job as a whole.
+/// Requests of the burst that are reserved for Events about the Job as a whole.
 const RESERVED: u32 = 10;
 
-/// How long it takes until one more may be made.
+/// The time until one more request is allowed.
 const REFILL: Duration = Duration::from_secs(300);
 
-/// With so many different messages, they are combined.
+/// With this many different messages, they are combined.
 const SIMILAR_MAX: usize = 10;
 
-/// After so long a silence, similar messages are a new matter.
+/// After this time without similar messages, aggregation starts anew.
 const SIMILAR_FOR: Duration = Duration::from_secs(600);
 
-/// The longest message in bytes, as for an Event of `events.k8s.io` (`noteLengthLimit`). A webhook may answer with more.
+/// The longest message in bytes, as for an Event of `events.k8s.io` (`noteLengthLimit`). A webhook may respond with
+/// more.
 const MESSAGE_MAX: usize = 1_024;
 
-/// How many Events of a Job, and how many kinds of them, are remembered; far above what is told.
+/// The number of Events of a Job, and of types and reasons, that are remembered; far more than are sent.
 const REMEMBERED: usize = 64;
 
-/// What a combined Event's message begins with.
+/// Prefix of a combined Event's message.
 const COMBINED: &str = "(combined from similar events): ";
 
-/// What news are about.
+/// The subject of an Event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum About {
     /// The Job as a whole.
@@ -59,31 +60,31 @@ pub(super) enum About {
     CronJob,
 }
 
-/// An Event to be told.
+/// An Event to be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Telling {
-    /// The number of the Event among those of the Job, to be named by.
+    /// Number of the Event among those of the Job, part of its name.
     pub(super) number: u32,
-    /// Which news they are: another controller may tell others at the same moment.
+    /// Hash of the reason and message: another controller may send a different Event at the same moment.
     pub(super) fingerprint: u32,
     pub(super) report: Report,
     pub(super) first: Time,
     pub(super) last: Time,
-    /// How often it happened; more than once means that it was told before.
+    /// Occurrences; more than one means that the Event was sent or suppressed before.
     pub(super) count: u32,
 }
 
-/// See the module's text. Without events it is small.
+/// Decides which Events of a Job are sent, and with which count. Small as long as there are none.
 #[derive(Debug, Default)]
 pub(super) struct Correlator {
-    /// Of Normal Events, and of Warnings.
+    /// Budgets of Normal Events and of Warnings.
     spent: [Spent; 2],
     groups: Vec<Group>,
     known: Vec<Correlation>,
     numbers: u32,
 }
 
-/// A token bucket, by what is missing from it.
+/// A token bucket, stored as the number of tokens spent.
 #[derive(Debug, Default)]
 struct Spent {
     count: u32,
@@ -95,27 +96,27 @@ struct Spent {
 struct Group {
     severity: Severity,
     reason: String,
-    /// By their hashes.
+    /// Hashes of the messages.
     messages: Vec<u64>,
     last: Monotonic,
 }
 
-/// An Event that was told, or would have been.
+/// An Event that was sent or suppressed.
 #[derive(Debug)]
 struct Correlation {
     number: u32,
     severity: Severity,
     reason: String,
-    /// As it was last told.
+    /// The latest message.
     message: String,
-    /// It is a combined one, or one that grows: others of this reason are the same Event.
+    /// The Event is combined or a summary: any message with this reason belongs to it.
     has_any_message: bool,
     first: Time,
     last: Time,
     count: u32,
 }
 
-/// What went wrong, as people were told.
+/// A Warning of a Job as last recorded.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Warning<'a> {
     pub(super) reason: &'a str,
@@ -125,7 +126,7 @@ pub(super) struct Warning<'a> {
 }
 
 impl Correlator {
-    /// The Warnings that are remembered; the newest first.
+    /// Returns the Warnings that are remembered, the newest first.
     pub(super) fn warnings(&self) -> Vec<Warning<'_>> {
         let warnings = self.known.iter();
         let warnings = warnings.filter(|known| known.severity == Severity::Warning);
@@ -141,10 +142,19 @@ impl Correlator {
         warnings
     }
 
-    /// Takes in news; gives what is to be told of them, if anything.
+    /// The message of the newest Warning with a reason.
+    pub(super) fn last_warning(&self, reason: &str) -> Option<&str> {
+        let warnings = self.known.iter();
+        let warnings =
+            warnings.filter(|known| known.severity == Severity::Warning && known.reason == reason);
+        let newest = warnings.max_by_key(|known| known.last);
+        newest.map(|known| known.message.as_str())
+    }
+
+    /// Records an occurrence. Returns the Event to send, unless it is suppressed.
     pub(super) fn hear(&mut self, about: About, mut report: Report, now: Now) -> Option<Telling> {
         shorten(&mut report.message);
-        // One that grows is told anew each time.
+        // A summary is sent again each time.
         let grows = report.reason == FAILURE_SUMMARY_REASON;
         let combined = !grows && self.is_combined(&report, now.monotonic);
         if combined {
@@ -170,7 +180,7 @@ impl Correlator {
         })
     }
 
-    /// Whether a message is one of too many similar ones.
+    /// Returns true if a message is one of too many similar ones.
     fn is_combined(&mut self, report: &Report, now: Monotonic) -> bool {
         let same =
             |group: &Group| group.severity == report.severity && group.reason == report.reason;
@@ -193,7 +203,7 @@ impl Correlator {
         group.last = now;
         let message = hash(&report.message);
         let is_other = !group.messages.contains(&message);
-        // One more than are told apart is never kept: that there are so many is enough.
+        // A tenth message is never stored: it suffices to know that there are nine.
         let is_full = group.messages.len() + 1 >= SIMILAR_MAX;
         if is_other && !is_full {
             group.messages.push(message);
@@ -201,7 +211,7 @@ impl Correlator {
         is_other && is_full
     }
 
-    /// Counts an Event; gives its number, when it first happened, and how often.
+    /// Counts an Event. Returns its number, its first occurrence and its count.
     fn count(&mut self, report: &Report, any_message: bool, now: Time) -> (u32, Time, u32) {
         let same = |known: &&mut Correlation| {
             known.severity == report.severity
@@ -233,7 +243,7 @@ impl Correlator {
     }
 }
 
-/// A number by which news are told apart, of 24 bits.
+/// Hashes an Event's reason and message to 24 bits.
 fn fingerprint(reason: &str, message: &str) -> u32 {
     (hash(&(reason, message)) & 0xff_ffff) as u32
 }
@@ -244,7 +254,7 @@ fn hash(of: &impl Hash) -> u64 {
     hasher.finish()
 }
 
-/// Cuts a message that is too long.
+/// Truncates a message that is too long.
 fn shorten(message: &mut String) {
     const CUT: &str = "...";
     if message.len() > MESSAGE_MAX {
@@ -351,6 +361,8 @@ mod tests {
         assert_eq!(told[..2], [("12 of them", 12), (combined, 3)]);
         assert_eq!(told.last(), Some(&("1 of them", 1)));
         assert_eq!(told.len(), 2 + 9);
+        assert_eq!(correlator.last_warning("FailedCreate"), Some(combined));
+        assert_eq!(correlator.last_warning("Other"), None);
     }
 
     #[test]
@@ -365,6 +377,17 @@ mod tests {
         };
         assert!(next(&mut correlator, 600).starts_with(COMBINED));
         assert_eq!(next(&mut correlator, 1201), "Created pod: 99");
+    }
+
+    #[test]
+    fn a_long_silence_gives_the_whole_budget_back() {
+        let mut correlator = Correlator::default();
+        for pod in 0..100 {
+            correlator.hear(About::Job, created(pod), at(0));
+        }
+        let day = 24 * 3600;
+        let told = (0..100).filter_map(|pod| correlator.hear(About::Job, created(pod), at(day)));
+        assert_eq!(told.count(), 25);
     }
 
     #[test]
@@ -391,7 +414,7 @@ mod tests {
         let own = (1000..2000).filter_map(|pod| tell(About::Job, pod, 0));
         assert_eq!(own.count(), 10);
         assert_eq!(tell(About::Job, 1, 299), None);
-        // What was not told was counted: nine were told apart, those of before the wait but one.
+        // Suppressed Events were counted: nine messages were distinct, and all later ones share one Event.
         let told = tell(About::Job, 5000, 300).expect("one more may be told");
         assert_eq!(told.count, 2000 - 9 + 1);
         assert_eq!(tell(About::Job, 1, 300), None);

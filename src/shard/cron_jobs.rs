@@ -1,8 +1,7 @@
-//! Gives CronJobs their turns: what is known of them and of their Jobs, and the calls that a turn
-//! makes.
+//! Schedules the syncs of CronJobs, caches CronJobs and their Jobs, and makes the requests of each sync.
 //!
-//! Fed with the news of CronJobs and of Jobs. A turn makes its calls one after the other; turns of different
-//! CronJobs do not wait for each other, but there are only so many at once.
+//! Handles events of CronJobs and Jobs. A sync makes one request at a time. Syncs of different CronJobs run
+//! concurrently, up to a limit.
 //!
 //! Must not: decide, that is [`CronJobSync`]; or wait, or read a clock.
 
@@ -44,53 +43,53 @@ use known::{Cell, KnownCronJob, Parent};
 /// The work queue's name.
 pub(super) const QUEUE: &str = "cronjob";
 
-/// How often all CronJobs are looked at, whether or not there is news of them. What is wrong with one is
-/// told again, then; the Events of the time before are forgotten by the server within the hour.
+/// The resync period of all CronJobs. A resync reports errors again. The server deletes Events within the hour, so
+/// earlier ones are gone by then.
 const RESYNC: Duration = Duration::from_secs(12 * 3600);
 
-/// See the module's text.
+/// The CronJobs of a shard: their cache, their work queue, and the syncs in flight.
 #[derive(Debug)]
 pub(super) struct CronJobs {
     queue: MeasuredQueue<JobKey>,
     mode: Mode,
     known: KnownCronJob,
-    /// The turns that wait for an answer, and what it is about.
+    /// Syncs that wait for a response, with the request's purpose.
     under_way: HashMap<JobKey, (CronJobTurn, CronJobCall)>,
-    /// How many turns there may be at once.
+    /// The maximum number of concurrent syncs.
     concurrent: usize,
-    /// When all are looked at again; none before the first turn.
+    /// When all are synced again; none before the first sync.
     resync_at: Option<Monotonic>,
-    /// On standby there are no turns, and nothing is kept for them: who is in charge hears of everything anew.
+    /// False on standby: no syncs run and none are queued. A new leader receives all objects again.
     is_in_charge: bool,
 }
 
 #[derive(Debug)]
 struct CronJobTurn {
     sync: CronJobSync,
-    /// The CronJob as it was known when the turn began.
+    /// The cached CronJob when the sync began.
     cron_job: Arc<CronJob>,
-    /// The Job that was made, in this turn or before, and that no written status has.
+    /// A Job created in this sync or an earlier one that no written status lists yet.
     made: Option<ChildJob>,
 }
 
-/// What an answer is about.
+/// The purpose of a request.
 #[derive(Debug)]
 enum CronJobCall {
     CronJob,
     Job,
     Deletion,
-    /// The CronJob with its template, to make this Job of it.
+    /// Reads the CronJob with its template, to create this Job.
     Template(NewJob),
-    /// A Job that was due then.
+    /// Creates a Job scheduled for this time.
     Creation(Time),
-    /// A status on top of this version.
+    /// Writes a status on top of this version.
     Status(CronJobStatus, u64),
-    /// Which version the server has, as it refused a status on top of this one with this answer.
+    /// Reads the CronJob's version, because the server refused a status on top of this version with this answer.
     Comparison(CallAnswer, u64),
 }
 
 impl CronJobs {
-    /// Nothing is known yet.
+    /// Creates it with an empty cache.
     pub(super) fn new(
         mode: Mode,
         backoff: Exponential,
@@ -108,31 +107,36 @@ impl CronJobs {
         }
     }
 
-    /// Whether turns are given.
+    /// Enables or disables syncs.
     pub(super) fn lead(&mut self, is_in_charge: bool) {
         self.is_in_charge = is_in_charge;
     }
 
-    /// Has a CronJob a turn soon.
+    /// Queues a CronJob.
     fn mark(&mut self, key: JobKey) {
         if self.is_in_charge {
             self.queue.add(key);
         }
     }
 
-    /// All that are known, for people who ask.
+    /// Iterates over the cached CronJobs, for the debug endpoint.
     pub(super) fn known(&self) -> impl Iterator<Item = &CronJob> {
         let cells = self.known.cron_jobs.values();
         cells.map(|cell| &*cell.cron_job)
     }
 
-    /// The version of this very CronJob that is known.
+    /// The Job of a CronJob that was scheduled last.
+    pub(super) fn last_job(&self, cron_job: &CronJob) -> Option<&ChildJob> {
+        self.known.last_job(cron_job)
+    }
+
+    /// Returns the cached version of the CronJob with this UID.
     pub(super) fn version(&self, cron_job: &CronJob) -> Option<u64> {
         let known = self.known.get(&cron_job.key, cron_job.uid)?;
         Some(known.resource_version)
     }
 
-    /// Takes in a version of a CronJob.
+    /// Applies a version of a CronJob.
     pub(super) fn apply(
         &mut self,
         decoded: DecodedCronJob,
@@ -179,12 +183,12 @@ impl CronJobs {
             None => self.mark(key),
             Some(Ok(_)) if !self.is_in_charge => {}
             Some(Ok(due)) => self.queue.add_at(key, alarm(due, now)),
-            // It has no turn until there are other news of it.
+            // It is not synced until another event arrives.
             Some(Err(report)) => self.tell((&key, uid), report, outbox, now),
         }
     }
 
-    /// Takes in that a CronJob is gone.
+    /// Removes a deleted CronJob.
     pub(super) fn delete(&mut self, cron_job: &CronJob, templates: &mut Templates) {
         if self.version(cron_job).is_some() {
             self.known.cron_jobs.remove(&cron_job.key);
@@ -192,7 +196,7 @@ impl CronJobs {
         }
     }
 
-    /// Takes in that a list showed these CronJobs and no others as of `version`.
+    /// Removes the CronJobs of a scope that a complete list of `version` does not contain.
     pub(super) fn retain(
         &mut self,
         namespace: Option<&str>,
@@ -212,7 +216,7 @@ impl CronJobs {
         });
     }
 
-    /// The CronJobs of a scope that are known to be newer than a list of `version`, as an answer told.
+    /// Returns the CronJobs of a scope that are cached in a newer version than a list, as known from responses.
     pub(super) fn newer(&self, namespace: Option<&str>, version: u64) -> Vec<(Uid, u64)> {
         let cron_jobs = self.known.cron_jobs.values();
         let cron_jobs = cron_jobs.map(|cell| &cell.cron_job);
@@ -223,8 +227,7 @@ impl CronJobs {
             .collect()
     }
 
-    /// Forgets all there is of a scope, Jobs included. A turn that is under way goes on with what it began
-    /// with.
+    /// Forgets a scope, Jobs included. A sync in flight continues with its own copies.
     pub(super) fn forget(&mut self, namespace: Option<&str>, templates: &mut Templates) {
         let stays = |key: &JobKey| namespace.is_some_and(|namespace| key.namespace != namespace);
         self.known.cron_jobs.retain(|key, cell| {
@@ -237,7 +240,7 @@ impl CronJobs {
         self.known.parents.retain(|_, parent| stays(&parent.key));
     }
 
-    /// Takes in a version of a Job.
+    /// Applies a version of a Job.
     pub(super) fn job(&mut self, decoded: &DecodedJob) {
         let uid = decoded.job.uid;
         let owner = decoded.controller.as_ref();
@@ -261,7 +264,7 @@ impl CronJobs {
         }
     }
 
-    /// Takes in that a Job is gone.
+    /// Removes a deleted Job.
     pub(super) fn job_gone(&mut self, job: Uid) {
         if let Some(parent) = self.known.remove_job(job)
             && self.known.has(&parent)
@@ -270,8 +273,7 @@ impl CronJobs {
         }
     }
 
-    /// Gives the next CronJob its turn; false if there is none that may have one. To be called only when
-    /// all is known.
+    /// Starts the next sync. Returns false if none may start. Requires that CronJobs and Jobs are fully synced.
     pub(super) fn work(
         &mut self,
         outbox: &mut Outbox,
@@ -305,7 +307,7 @@ impl CronJobs {
         true
     }
 
-    /// Looks at all CronJobs if it is time.
+    /// Queues all CronJobs if the resync is due.
     fn resync(&mut self, now: Monotonic) {
         let due = *self.resync_at.get_or_insert(now + RESYNC);
         if due <= now {
@@ -320,8 +322,8 @@ impl CronJobs {
         self.under_way.len() < self.concurrent
     }
 
-    /// Takes in what came of a turn's call, and goes on with the turn. Whether the server tells another history: it
-    /// has the CronJob as older than it told.
+    /// Handles the response to a sync's request, and continues the sync. Returns true if the server was restored: its
+    /// CronJob is older than a version it returned before.
     pub(super) fn answer(
         &mut self,
         key: &JobKey,
@@ -343,7 +345,7 @@ impl CronJobs {
                 | CronJobCall::Comparison(..)
         );
         if is_of_cron_job && result.as_ref().is_err_and(ApiError::is_of_no_such_object) {
-            // Whatever the watch tells: else each end of a Job would start its run again.
+            // Even if the watch still shows it. Otherwise every finished Job would restart this sync.
             self.delete(&turn.cron_job, templates);
         }
         let answer = match asked {
@@ -400,8 +402,8 @@ impl CronJobs {
         history_ends
     }
 
-    /// Takes in a CronJob that is newer than was known: the watch may be long in telling, and a run start beside
-    /// one of which no status could be written. Whether it is older.
+    /// Applies a CronJob from a GET, because the watch may lag. With a stale CronJob, a run could start beside one that
+    /// no status could record. Returns true if the server's version is older than `on`.
     fn compare(
         &mut self,
         key: &JobKey,
@@ -413,7 +415,7 @@ impl CronJobs {
     ) -> bool {
         let found = result.map(|answer| decode_cron_job(&String::from_utf8_lossy(&answer)));
         let Ok(Ok(found)) = found else { return false };
-        // One that the watch has told is gone does not come back.
+        // A CronJob that the watch has shown as deleted does not come back.
         if self.version(&found.cron_job).is_none() {
             return false;
         }
@@ -439,7 +441,7 @@ impl CronJobs {
         self.under_way.insert(key, (turn, asked));
     }
 
-    /// Goes on with a turn until it has something to ask, or is over.
+    /// Continues a sync until it makes a request or ends.
     fn go_on(
         &mut self,
         key: JobKey,
@@ -489,7 +491,7 @@ impl CronJobs {
         self.ask((key, turn), named, asked, outbox);
     }
 
-    /// Creates a Job of this template; gives the turn back if none can be made of it.
+    /// Creates a Job from this template. Returns the sync if the template is invalid.
     fn create(
         &mut self,
         key: &JobKey,
@@ -512,7 +514,7 @@ impl CronJobs {
         }
     }
 
-    /// A turn is to be tried again, and what it made is not to be made a second time.
+    /// Remembers the Job that a failed sync created, so that its retry does not create it again.
     fn remember(&mut self, key: &JobKey, turn: &CronJobTurn) {
         let uid = turn.cron_job.uid;
         if let Some(cell) = self.known.cell_mut(key, uid) {
@@ -520,7 +522,7 @@ impl CronJobs {
         }
     }
 
-    /// A turn is over.
+    /// Ends a sync.
     fn over(&mut self, key: &JobKey, next: Next, now: Now) {
         match next {
             Next::Nothing => self.queue.forget(key),
@@ -533,7 +535,7 @@ impl CronJobs {
         self.queue.done(key);
     }
 
-    /// Tells people of a CronJob. Of one that is known no more, nobody knows what was told before.
+    /// Records an Event on a CronJob. For one that is no longer cached, earlier Events are unknown.
     fn tell(&mut self, (key, uid): (&JobKey, Uid), report: Report, outbox: &mut Outbox, now: Now) {
         let mut none = Correlator::default();
         let told = match self.known.cell_mut(key, uid) {
@@ -544,8 +546,8 @@ impl CronJobs {
         events.tell(About::CronJob, uid, key, told, report, now);
     }
 
-    /// Takes in what came of a status on top of version `on`: the watch may tell of it later. If what is known
-    /// is another version still, its spec may be old, and the watch must tell.
+    /// Handles the response to a status write on top of version `on`, before the watch shows it. If the cache has
+    /// another version, its spec may be stale, so the cache waits for the watch.
     fn status_answered(
         &mut self,
         (key, uid): (&JobKey, Uid),
@@ -571,7 +573,7 @@ impl CronJobs {
         CallAnswer::StatusWritten
     }
 
-    /// When to call [`CronJobs::work`] though nothing was heard.
+    /// Returns when to call [`CronJobs::work`] without any event.
     pub(super) fn poll_timeout(&self) -> Timeout {
         let turns = match self.may_begin() {
             true => self.queue.next_due(),
@@ -581,13 +583,13 @@ impl CronJobs {
     }
 }
 
-/// A number that changes with a CronJob's template.
+/// Returns a number that changes with the CronJob's template.
 fn template_version(cron_job: &CronJob) -> i64 {
     i64::try_from(cron_job.resource_version).unwrap_or(i64::MAX)
 }
 
-/// When to look again for a run at this time of day: no later than if nobody set the clock. Else one that is set back
-/// would leave out the runs in between.
+/// Returns when to check again for a run at this wall time. It is at most the monotonic time until then, so that a
+/// clock set back does not skip the runs in between.
 fn alarm(due: Time, now: Now) -> Timeout {
     Timeout::from(due).or((now.monotonic + due.since(now.wall)).into())
 }

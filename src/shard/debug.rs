@@ -1,6 +1,6 @@
-//! What a shard knows of its Jobs and what they wait for, for people who ask: the answers at `/debug/jobs`.
+//! Describes a shard's Jobs and their waits, for `/debug/jobs`.
 //!
-//! Must not: change anything, or be asked on the way of a Pod.
+//! Must not: change anything, or be called on the path of a Pod event.
 
 use serde_json::{Map, Value, json};
 
@@ -8,7 +8,8 @@ use crate::{
     decide::{IndexOverview, Overview},
     informer::Kind,
     model::{
-        Condition, ConditionKind, CronJob, IndexSet, Job, JobKey, JobSpec, JobStatus, Now, Time,
+        ChildJob, Condition, ConditionKind, CronJob, IndexSet, Job, JobKey, JobSpec, JobStatus,
+        Now, Time,
     },
     ownership::Standing,
 };
@@ -17,34 +18,33 @@ use super::{
     Shard,
     actor::Actor,
     comparison::is_doubted,
-    cron_jobs::CronJobs,
     index_map::IndexMap,
     records::{RecordPage, RecordQuery},
 };
 
-/// What is asked.
+/// A query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Question {
-    /// All Jobs, with a few words on each.
+    /// All Jobs, in brief.
     Jobs,
-    /// All that is known of one.
+    /// All details of one Job.
     Job(JobKey),
-    /// The same of one, with its indexes as a map and not as text.
+    /// The same for one Job, with its indexes as a map and not as text.
     Indexes(JobKey),
-    /// What was recorded of some indexes of one.
+    /// Records of some indexes of one Job.
     Records(RecordQuery),
     /// All CronJobs.
     CronJobs,
 }
 
-/// What is told of a Job, or of a CronJob.
+/// The description of a Job or CronJob.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JobDescription {
-    /// An object, as at `/debug/jobs`; null of a CronJob.
+    /// The JSON object at `/debug/jobs`; of a CronJob the name and result of its last Job, or null.
     pub job: Value,
-    /// Its indexes, if it has some and they were asked for.
+    /// Its indexes, if it has some and the query asks for them.
     pub indexes: Option<IndexMap>,
-    /// What was recorded of some indexes, if that was asked for and is kept.
+    /// Records of some indexes, if the query asks for them and they are kept.
     pub records: Option<RecordPage>,
     /// The CronJob.
     pub cron_job: Option<Box<CronJob>>,
@@ -62,7 +62,7 @@ impl From<Value> for JobDescription {
 }
 
 impl Shard {
-    /// Answers: an array of Jobs, as one name may have belonged to several.
+    /// Answers a query. Returns an array of Jobs, because several Jobs may have had one name.
     pub fn answer_question(&self, question: &Question, now: Now) -> Vec<JobDescription> {
         let actors = self.store.all();
         match question {
@@ -96,10 +96,11 @@ impl Shard {
                 })
                 .collect(),
             Question::CronJobs => {
-                let known = self.cron_jobs.iter().flat_map(CronJobs::known);
+                let parts = self.cron_jobs.iter();
+                let known = parts.flat_map(|part| part.known().map(move |it| (part, it)));
                 known
-                    .map(|cron_job| JobDescription {
-                        job: Value::Null,
+                    .map(|(part, cron_job)| JobDescription {
+                        job: part.last_job(cron_job).map_or(Value::Null, last_job),
                         indexes: None,
                         records: None,
                         cron_job: Some(Box::new(cron_job.clone())),
@@ -109,7 +110,7 @@ impl Shard {
         }
     }
 
-    /// All that is known of a Job.
+    /// Returns all details of a Job.
     fn whole(&self, actor: &Actor, indexes: Option<&IndexOverview>, now: Now) -> Value {
         let overview = actor.overview(now);
         let mut told = actor.brief(overview.as_ref(), now);
@@ -148,7 +149,7 @@ impl Shard {
         Value::Object(told)
     }
 
-    /// What keeps a Job from its next turn, though there may be something to do.
+    /// Returns the reasons why a Job is not synced or its finalizers stay.
     fn obstacles(&self, actor: &Actor, now: Now) -> Vec<String> {
         let mut obstacles = Vec::new();
         let mut note = |is_so: bool, text: &str| {
@@ -194,7 +195,23 @@ impl Actor {
         Some(Overview::of(self.machine.as_deref()?, now))
     }
 
-    /// A few words: who it is, how it stands, how far it is, and what it waits for first.
+    /// Why Pods that are wanted are not created, until when, and the API server's last refusal; none if they are created.
+    fn blocked(&self, known: &Overview, now: Now) -> Option<Value> {
+        let refused = known.are_creations_refused && known.missing + known.creating > 0;
+        let mut waits = known.waits.iter();
+        let wait = waits.find(|(why, _)| BLOCKING.contains(why));
+        if wait.is_none() && !refused {
+            return None;
+        }
+        let refusal = refused.then(|| self.told.last_warning(CREATION_FAILED));
+        Some(json!({
+            "by": if refused { "refusal" } else { wait.map_or("", |(why, _)| *why) },
+            "until": wait.map(|(_, left)| (now.wall + *left).to_rfc3339()),
+            "message": refusal.flatten(),
+        }))
+    }
+
+    /// Returns a Job's identity, state, progress and first wait.
     fn brief(&self, overview: Option<&Overview>, now: Now) -> Map<String, Value> {
         let status = self.job.as_ref().map(|job: &Job| &job.status);
         let waits = overview.and_then(|known| known.waits.first().copied());
@@ -220,6 +237,8 @@ impl Actor {
             "managedBy": spec.and_then(|spec| spec.managed_by.as_deref()),
             "contested": overview.is_some_and(|known| known.is_contested),
             "missing": overview.map(|known| known.missing),
+            "creating": overview.map(|known| known.creating),
+            "blocked": overview.and_then(|known| self.blocked(known, now)),
             "ready": overview.map_or_else(|| status.and_then(|of| of.ready), |known| Some(known.sums.ready)),
             "failedIndexes": overview.map(|known| known.sums.failed).or_else(|| failed_indexes(self.job.as_ref()?)),
             "active": overview.map(|known| known.sums.active),
@@ -235,6 +254,26 @@ impl Actor {
     }
 }
 
+/// The reason of Events about Pods that could not be created.
+const CREATION_FAILED: &str = "FailedCreate";
+
+/// Waits that mean: Pods are wanted, and none is created until they end.
+const BLOCKING: [&str; 5] = [
+    "pod creation backoff",
+    "pod creation retry",
+    "index backoff",
+    "gang",
+    "lost creations",
+];
+
+fn last_job(job: &ChildJob) -> Value {
+    json!({
+        "name": job.name,
+        "uid": job.uid.to_string(),
+        "result": job.end.map(ConditionKind::as_str),
+    })
+}
+
 fn state(standing: Standing) -> &'static str {
     match standing {
         Standing::AtWork => "at work",
@@ -245,27 +284,27 @@ fn state(standing: Standing) -> &'static str {
     }
 }
 
-/// The kinds of condition that end a Job.
+/// The conditions of a finished Job.
 const ENDS: [ConditionKind; 2] = [ConditionKind::Complete, ConditionKind::Failed];
 
-/// The kinds of condition that announce a Job's end, in the order of [`ENDS`].
+/// The conditions that announce a Job's end, in the order of [`ENDS`].
 const VERDICTS: [ConditionKind; 2] = [
     ConditionKind::SuccessCriteriaMet,
     ConditionKind::FailureTarget,
 ];
 
-/// The condition that ended the Job.
+/// Returns the condition that ended the Job.
 fn end(status: &JobStatus) -> Option<&Condition> {
     ENDS.iter().find_map(|kind| status.true_condition(*kind))
 }
 
-/// The condition that ended the Job, or announces its end.
+/// Returns the condition that ended the Job, or announces its end.
 fn verdict(status: &JobStatus) -> Option<&Condition> {
     let mut announced = VERDICTS.iter();
     end(status).or_else(|| announced.find_map(|kind| status.true_condition(*kind)))
 }
 
-/// The kind of the condition that ends the Job by that verdict.
+/// Returns the kind of the final condition for that verdict.
 fn verdict_kind(verdict: &Condition) -> &'static str {
     let fails = verdict.is(ConditionKind::Failed) || verdict.is(ConditionKind::FailureTarget);
     ENDS[usize::from(fails)].as_str()
@@ -276,8 +315,8 @@ fn verdict_of(known: &Overview) -> Option<&'static str> {
     Some(ENDS[usize::from(!verdict.success)].as_str())
 }
 
-/// Counts the failed indexes of a Job that has no machine. A list of more than this many bytes is not read, since all Jobs
-/// are described at once.
+/// Counts the failed indexes of a Job without a machine. A list longer than 8 KiB is not parsed, because all Jobs are
+/// described at once.
 fn failed_indexes(job: &Job) -> Option<u32> {
     const READ: usize = 8 << 10;
     let list = job.status.failed_indexes.as_deref()?;
@@ -285,7 +324,7 @@ fn failed_indexes(job: &Job) -> Option<u32> {
     (list.len() <= READ).then(|| IndexSet::parse(list, limit).len())
 }
 
-/// True if the Job is or was suspended: its start time is then that of its last resumption.
+/// Returns true if the Job is or was suspended. Its start time is then that of its last resumption.
 fn was_suspended(status: &JobStatus) -> bool {
     let mut conditions = status.conditions.iter();
     conditions.any(|condition| condition.is(ConditionKind::Suspended))

@@ -1,28 +1,29 @@
-//! How long people wait: for the first Pod of a new Job, and until a status counts Pods that have ended.
+//! Measures latencies: until the first Pod of a new Job, and until a status counts finished Pods.
 //!
 //! Must not: decide anything; these are measurements.
 
 use crate::{decide::Outcome, metrics::jobs::JobMetrics, model::Monotonic};
 
-/// See the module's text.
+/// The latency measurements of one Job that are in progress.
 #[derive(Debug, Default)]
 pub(super) struct Delays {
     /// Since when a new Job waits for its first Pod.
     new_since: Option<Monotonic>,
-    /// Since when the first of the Pods has ended that no status names yet.
+    /// Since when the oldest finished Pod waits to be recorded in a status.
     ended_since: Option<Monotonic>,
-    /// The same, of those that the status under way names.
+    /// The same for the Pods in the status write in flight.
     naming_since: Option<Monotonic>,
 }
 
 impl Delays {
-    /// The Job is new.
+    /// Starts the measurement for a new Job.
     pub(super) fn begin(&mut self, now: Monotonic) {
         self.new_since = Some(now);
     }
 
-    /// After a turn: how many ended Pods wait to be named, and whether a status was asked for that names some; then
-    /// it names those that waited, and may name those that the turn has heard of.
+    /// Handles the end of a sync: `waiting` finished Pods are not recorded yet, and `names` is true if the sync writes
+    /// a status that records some. That status records the Pods that waited, and possibly Pods that this sync has seen
+    /// first.
     pub(super) fn after_turn(&mut self, waiting: u32, names: bool, now: Monotonic) {
         if names {
             self.naming_since = self.ended_since.take().or(Some(now));
@@ -32,7 +33,7 @@ impl Delays {
         }
     }
 
-    /// A write is over.
+    /// Handles the outcome of a write.
     pub(super) fn heard(&mut self, outcome: &Outcome, metrics: &JobMetrics, now: Monotonic) {
         match outcome {
             Outcome::PodCreated(_) => {
@@ -45,7 +46,7 @@ impl Delays {
                     metrics.counted(now.since(since));
                 }
             }
-            // They wait on.
+            // The Pods keep waiting.
             Outcome::StatusNotWritten => {
                 self.ended_since = self.naming_since.take().or(self.ended_since);
             }
@@ -67,16 +68,16 @@ mod tests {
         delays.after_turn(0, false, at(1));
         delays.after_turn(1, false, at(10));
         delays.after_turn(5, false, at(12));
-        // The status is refused; the next one names two more.
+        // The status is refused; the next one records two more.
         delays.after_turn(0, true, at(13));
         delays.after_turn(2, false, at(14));
         delays.heard(&Outcome::StatusNotWritten, &metrics.jobs, at(15));
         delays.after_turn(0, true, at(16));
         delays.heard(&Outcome::StatusWritten, &metrics.jobs, at(17));
-        // One that is named in the turn that has heard of it.
+        // A Pod recorded in the sync that has seen it first.
         delays.after_turn(0, true, at(18));
         delays.heard(&Outcome::StatusWritten, &metrics.jobs, at(20));
-        // A status that names none.
+        // A status that records no Pod.
         delays.after_turn(0, false, at(21));
         delays.heard(&Outcome::StatusWritten, &metrics.jobs, at(22));
         let text = metrics.text(at(23));

@@ -1,8 +1,8 @@
-//! Events on Jobs, for people: `kubectl describe job` shows them.
+//! Sends Events on Jobs and CronJobs, as shown by `kubectl describe job`.
 //!
-//! They are sent when there is time, and dropped rather than waited for. How many there are of a
-//! Job is limited by its [`Correlator`]; one that was told before is patched, not made anew. Several are
-//! sent at once, those of one Job one after the other; news of a Job go before those of its Pods.
+//! Events are best effort: they are sent when there is capacity, and dropped rather than waited for. The [`Correlator`]
+//! limits the Events of a Job. A repeated Event is patched, not created. Several are sent at once, those of one Job in
+//! order. Events about a Job go before those about its Pods.
 //!
 //! Must not: send anything, or read a clock.
 
@@ -25,23 +25,23 @@ use super::{
     outbox::Named,
 };
 
-/// How many events may wait in one queue: some four megabytes in all. client-go's `maxQueuedEvents` is 1,000
-/// for all.
+/// The maximum number of Events in one queue: about 4 MB for all queues. client-go's `maxQueuedEvents` is 1,000 for
+/// all.
 const WAITING_MAX: usize = 512;
 
-/// See the module's text.
+/// The queues of Events to send, and those in flight.
 #[derive(Debug)]
 pub(super) struct Recorder {
-    /// What events on Jobs name as their source.
+    /// Source component of Events on Jobs.
     component: &'static str,
-    /// What events on CronJobs name as theirs.
+    /// Source component of Events on CronJobs.
     cron_job_component: &'static str,
-    /// A batch is under way at once: a busy server takes some hundred milliseconds for each, and sixty Jobs that end
-    /// in one second have their four Events told within ten.
+    /// One batch is in flight at once: a busy server takes some hundred milliseconds per Event. With 60 Jobs that end
+    /// in one second, their four Events each are sent within ten seconds.
     queues: [Queue; BATCH],
-    /// How many events wait.
+    /// The number of queued Events.
     waiting: usize,
-    /// How many are under way.
+    /// The number of Events in flight.
     under_way: usize,
     metrics: Arc<Metrics>,
 }
@@ -51,7 +51,7 @@ pub(super) struct Recorder {
 struct Queue {
     of_jobs: VecDeque<WaitingEvent>,
     of_pods: VecDeque<WaitingEvent>,
-    /// One that is to be made, as there was none to patch.
+    /// An Event to create, because the patch found none.
     again: Option<WaitingEvent>,
     is_busy: bool,
 }
@@ -73,7 +73,7 @@ struct WaitingEvent {
     since: Monotonic,
 }
 
-/// An event that is under way.
+/// An Event in flight.
 #[derive(Debug)]
 pub(super) struct Sending {
     queue: usize,
@@ -93,7 +93,7 @@ impl Recorder {
         }
     }
 
-    /// Queues news of a Job, if they may be told.
+    /// Queues an Event, unless the correlator suppresses it.
     pub(super) fn tell(
         &mut self,
         about: About,
@@ -127,12 +127,12 @@ impl Recorder {
         waiting.push_back(event);
     }
 
-    /// Whether one waits that may be sent.
+    /// Returns true if an Event may be sent now.
     pub(super) fn has_something(&self) -> bool {
         self.waiting > 0 && self.under_way < BATCH
     }
 
-    /// Whether any waits or is under way.
+    /// Returns true if no Event is queued or in flight.
     pub(super) fn is_empty(&self) -> bool {
         self.waiting == 0 && self.under_way == 0
     }
@@ -144,7 +144,7 @@ impl Recorder {
         Some(event.telling.report)
     }
 
-    /// Gives the next call: a patch of the Event that the server knows, or a new one.
+    /// Returns the next request: a patch if the Event was sent before, otherwise a creation.
     pub(super) fn poll(&mut self) -> Option<(Sending, Named)> {
         let idle = self.queues.iter_mut().enumerate();
         let mut idle = idle.filter(|(_, queue)| !queue.is_busy);
@@ -186,7 +186,7 @@ impl Recorder {
         Some((sending, named))
     }
 
-    /// Takes in an answer; gives how long the Event has waited, if that was the end of it.
+    /// Handles a response. Returns the Event's latency, queueing included, unless the Event is sent again.
     pub(super) fn answered(
         &mut self,
         sending: Sending,
@@ -199,7 +199,7 @@ impl Recorder {
         let event = sending.event;
         if let Err(error) = result {
             if sending.is_patch && error.kind == ErrorKind::NotFound {
-                // It is no more, or never came to be.
+                // The Event has expired, or was never created.
                 queue.again = Some(event);
                 self.waiting += 1;
                 return None;
@@ -211,13 +211,13 @@ impl Recorder {
 }
 
 impl WaitingEvent {
-    /// A name that differs from those of other events of the Job, before a restart or after, and from those of
-    /// another controller at the same moment.
+    /// Returns a name that differs from the other Events of the Job, also across restarts, and from those of another
+    /// controller at the same moment.
     fn name(&self) -> String {
         let first = u64::try_from(self.telling.first.as_millis()).unwrap_or(0);
         let unique = first << 20 | u64::from(self.telling.number & 0xf_ffff);
         let fingerprint = self.telling.fingerprint;
-        // A Job's name is of ASCII letters only.
+        // A Job's name has ASCII characters only.
         let name = &self.key.name[..self.key.name.len().min(230)];
         format!("{name}.{unique:x}{fingerprint:06x}")
     }

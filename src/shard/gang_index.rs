@@ -1,8 +1,7 @@
-//! Objects by what they refer to: each is found by the namespace and name in its reference.
+//! Indexes objects by the namespace and name in their reference.
 //!
-//! Facts come from a watch and from the answers to own writes, in any order. They carry versions:
-//! an older one never replaces a newer one, and an answer that comes late does not bring back what
-//! the watch has already seen go.
+//! Versions come from a watch and from the responses to our writes, in any order. An older version never replaces a
+//! newer one, and a late response does not restore an object that the watch has shown as deleted.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -11,15 +10,15 @@ use hashbrown::HashSet;
 
 use crate::{model::Uid, wire::DecodedGangObject};
 
-/// The namespace and name that a reference means.
+/// The namespace and name in a reference.
 type Referent = (CompactString, CompactString);
 
-/// See the module's text.
+/// A cache of gang objects of one kind, indexed by the object that they refer to.
 #[derive(Debug)]
 pub(super) struct Index<T> {
     objects: BTreeMap<Uid, GangEntry<T>>,
     referring: BTreeMap<Referent, Vec<Uid>>,
-    /// How far the watches have come, by the namespace that they cover.
+    /// The resourceVersions that the watches have reached, by the namespace that they cover.
     seen: BTreeMap<Option<String>, u64>,
 }
 
@@ -31,27 +30,27 @@ struct GangEntry<T> {
 }
 
 impl<T> GangEntry<T> {
-    /// Whether it is in a namespace, or anywhere.
+    /// Returns true if it is in the namespace; without a namespace, always.
     fn is_in(&self, scope: Option<&str>) -> bool {
         scope.is_none_or(|scope| self.referent.0 == scope)
     }
 }
 
-/// What is asked of the objects of any kind.
+/// Cache operations that are the same for each kind.
 pub(super) trait Known {
-    /// The version of an object that is known.
+    /// Returns the cached version of an object.
     fn version(&self, uid: Uid) -> Option<u64>;
 
-    /// Takes in that an object is gone.
+    /// Removes a deleted object.
     fn remove(&mut self, uid: Uid);
 
-    /// Takes in that a list of a namespace (or all) showed these and no others as of `version`.
+    /// Removes the objects of a namespace (or all) that a complete list of `version` does not contain.
     fn retain(&mut self, scope: Option<&str>, listed: &HashSet<Uid>, version: u64);
 
-    /// The objects of a namespace (or all) that are known to be newer than this version.
+    /// Returns the objects of a namespace (or all) that are cached in a newer version than this.
     fn newer(&self, scope: Option<&str>, version: u64) -> Vec<(Uid, u64)>;
 
-    /// Notes how far a watch has come.
+    /// Records the resourceVersion that a watch has reached.
     fn seen(&mut self, scope: Option<&str>, version: u64);
 }
 
@@ -66,7 +65,7 @@ impl<T> Default for Index<T> {
 }
 
 impl<T> Index<T> {
-    /// Takes in a version of an object; one that refers to nothing is not kept.
+    /// Applies a version of an object. An object without a reference is not kept.
     pub(super) fn apply(&mut self, decoded: DecodedGangObject<T>) {
         let DecodedGangObject {
             uid,
@@ -94,7 +93,7 @@ impl<T> Index<T> {
         self.objects.insert(uid, object);
     }
 
-    /// Takes in the answer to a creation, unless the watch knows better.
+    /// Applies the response to a creation, unless the watch has passed its version.
     pub(super) fn made(&mut self, decoded: DecodedGangObject<T>) {
         let covers = |scope: &Option<String>| {
             let scope = scope.as_deref();
@@ -106,7 +105,7 @@ impl<T> Index<T> {
         }
     }
 
-    /// The objects that refer to this one.
+    /// Returns the objects that refer to this one.
     pub(super) fn referring_to(
         &self,
         namespace: &CompactString,

@@ -1,9 +1,8 @@
-//! Workloads and PodGroups of the cluster, where gangs are asked for: known by watches, and by the answers
-//! to own writes.
+//! Caches Workloads and PodGroups, if gangs are enabled, from watches and from the responses to our writes.
 //!
-//! A Job's turn takes its facts from here. Their changes give no Job a turn, as upstream.
+//! A Job's sync reads its gang objects here. As upstream, their changes do not queue a Job.
 //!
-//! Must not: decide what a Job is to have of them; that is [`crate::decide`].
+//! Must not: decide which of them a Job needs; that is [`crate::decide`].
 
 use crate::{
     informer::Kind,
@@ -18,7 +17,7 @@ use super::{
     outbox::Named,
 };
 
-/// See the module's text.
+/// The Workloads and PodGroups of a shard.
 #[derive(Debug)]
 pub(super) struct Gangs {
     api: SchedulingApi,
@@ -29,7 +28,7 @@ pub(super) struct Gangs {
 }
 
 impl Gangs {
-    /// Nothing is known of any object yet.
+    /// Creates an empty cache.
     pub(super) fn new(api: SchedulingApi) -> Self {
         Self {
             api,
@@ -38,7 +37,7 @@ impl Gangs {
         }
     }
 
-    /// What is known of the gang of a Job of this name.
+    /// Returns the gang objects of a Job with this name.
     pub(super) fn facts(&self, job: &JobKey) -> GangFacts {
         let workloads = self.workloads.referring_to(&job.namespace, &job.name);
         let groups = workloads
@@ -48,7 +47,7 @@ impl Gangs {
         GangFacts { workloads, groups }
     }
 
-    /// What is known of the objects of a kind; of other kinds there is nothing here.
+    /// Returns the cache of a kind; none for kinds other than Workload and PodGroup.
     pub(super) fn of(&mut self, kind: Kind) -> Option<&mut dyn Known> {
         match kind {
             Kind::Workload => Some(&mut self.workloads),
@@ -57,7 +56,7 @@ impl Gangs {
         }
     }
 
-    /// The call that makes an object for a Job. Its answer is for [`Gangs::made`].
+    /// Returns the request that creates an object for a Job. Pass its response to [`Gangs::made`].
     pub(super) fn creation(&self, job: &JobKey, uid: Uid, object: &GangObject) -> Named {
         let namespace = Some(job.namespace.as_str());
         let (kind, path) = match object {
@@ -70,8 +69,7 @@ impl Gangs {
         Named::new("create", kind.plural(), creation, expected)
     }
 
-    /// Takes in the answer to a creation: once it is there, the object is among the facts. False if the
-    /// answer cannot be read; then the watch will tell of it.
+    /// Applies the response to a creation. Returns false if it cannot be decoded; then the watch will show the object.
     pub(super) fn made(&mut self, object: &GangObject, answer: &[u8]) -> bool {
         let Ok(json) = std::str::from_utf8(answer) else {
             return false;

@@ -1,6 +1,6 @@
-//! Which index of a Job is in which state, for people who look at all of them.
+//! Computes the state of each index of a Job, for display.
 //!
-//! Must not: change anything, or be asked on the way of a Pod.
+//! Must not: change anything, or be called on the path of a Pod event.
 
 use crate::{
     decide::IndexOverview,
@@ -9,23 +9,23 @@ use crate::{
 
 use super::actor::Actor;
 
-/// What has become of an index. One that is in none of these states waits for its first Pod.
+/// The state of an index. An index in none of these states waits for its first Pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MapState {
-    /// It succeeded.
+    /// The index succeeded.
     Succeeded,
-    /// It failed for good.
+    /// The index failed for good.
     Failed,
-    /// A Pod of it runs.
+    /// A Pod of the index runs.
     Running,
-    /// It has a Pod that does not run yet, or one was asked for.
+    /// The index has a Pod that does not run yet, or its creation is in flight.
     Pending,
-    /// Its last Pod failed, and it waits for the next.
+    /// Its last Pod failed, and the index waits for its backoff.
     Backoff,
 }
 
 impl MapState {
-    /// All of them.
+    /// All states.
     pub const ALL: [Self; 5] = [
         Self::Succeeded,
         Self::Failed,
@@ -34,7 +34,7 @@ impl MapState {
         Self::Backoff,
     ];
 
-    /// What it is called.
+    /// Returns the state's name.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Succeeded => "succeeded",
@@ -46,16 +46,16 @@ impl MapState {
     }
 }
 
-/// The indexes of one Job by their state; each is in one at most.
+/// The indexes of one Job by state; each is in at most one.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct IndexMap {
-    /// How many indexes there are.
+    /// The number of indexes.
     pub completions: u32,
     sets: [IndexSet; MapState::ALL.len()],
 }
 
 impl IndexMap {
-    /// That of a Job; none of one without indexes, or that is not known itself. Costs a look at all its Pods.
+    /// Returns the map of a Job; none if it has no indexes or is not in the cache. Iterates over all its Pods.
     pub(super) fn of(actor: &Actor) -> Option<Self> {
         let job = actor.job.as_ref()?;
         let completions = job.spec.is_indexed().then_some(job.spec.completions)??;
@@ -73,7 +73,7 @@ impl IndexMap {
         Some(map)
     }
 
-    /// Those in a state.
+    /// Returns the indexes in a state.
     pub fn of_state(&self, state: MapState) -> &IndexSet {
         &self.sets[state as usize]
     }
@@ -82,7 +82,7 @@ impl IndexMap {
         &mut self.sets[state as usize]
     }
 
-    /// A Job that nobody works on here is known by its status alone.
+    /// Reads the indexes of a Job without a machine from its status.
     fn read_status(&mut self, job: &Job) {
         let completions = self.completions;
         let read = |text: &str| IndexSet::parse(text, completions);
@@ -116,7 +116,7 @@ impl IndexMap {
 
 #[cfg(test)]
 impl IndexMap {
-    /// One with these indexes in states.
+    /// Creates a map with these indexes in each state.
     pub(crate) fn with(completions: u32, states: &[(MapState, &str)]) -> Self {
         let mut map = Self {
             completions,

@@ -1,5 +1,4 @@
-//! Takes in what informers tell: into the store, the claims, and whatever else is told of it; and queues the
-//! Jobs that have something new to look at.
+//! Applies informer events to the store, the claims and the other caches, and queues the affected Jobs.
 //!
 //! Must not: decode, or ask the server anything.
 
@@ -26,8 +25,8 @@ use super::{
     store::{ActorKey, JobNews},
 };
 
-/// What lists that are not complete yet have shown, and of which version they are. One that was given up on its way
-/// must not count: what it showed may be gone since.
+/// UIDs from lists that are not complete yet, with the list's version. The UIDs of an aborted list are discarded: those
+/// objects may be gone since.
 #[derive(Debug, Default)]
 pub(super) struct Listed(HashMap<Extent, (u64, HashSet<Uid>)>);
 
@@ -41,7 +40,7 @@ impl Listed {
         all.insert(uid);
     }
 
-    /// What the list of this version has shown, which is complete.
+    /// Returns the UIDs of the complete list of this version.
     fn complete(&mut self, extent: &Extent, version: u64) -> HashSet<Uid> {
         let listed = self.0.remove(extent).filter(|(of, _)| *of == version);
         listed.map(|(_, all)| all).unwrap_or_default()
@@ -49,7 +48,7 @@ impl Listed {
 }
 
 impl Shard {
-    /// Takes in news of an object.
+    /// Handles an event of one object.
     pub fn hear(&mut self, news: News<'_>, now: Now) {
         let News { change, object } = news;
         let (kind, uid, version) = object.identity();
@@ -95,7 +94,7 @@ impl Shard {
         }
     }
 
-    /// Warns on a Job or CronJob that it is too long to be read, so that nothing more is done for it.
+    /// Records a Warning on a Job or CronJob that is too long to be decoded, so that nothing is done for it.
     fn warn_of_too_long(&mut self, found: &TooLongObject, now: Now) {
         let controllers = self.settings.controllers;
         let about = match found.kind {
@@ -125,7 +124,7 @@ impl Shard {
         events.tell(about, uid, &key, told, report, now);
     }
 
-    /// Passes over a Job, as its namespace has no room for its policies and its selector.
+    /// Skips a Job because its namespace has no memory left for its policies and its selector.
     fn refuse_policies(&mut self, job: &DecodedJob, now: Now) {
         let (key, bytes) = (&job.job.key, job.policy_bytes);
         tracing::error!(job = %key, bytes, "no room for the Job's policies; passed over");
@@ -143,7 +142,7 @@ impl Shard {
         events.tell(About::Job, job.job.uid, key, &mut unknown, report, now);
     }
 
-    /// Warns on a Job, once, that its template is too large to be kept.
+    /// Records one Warning on a Job with a template that is too large to be kept.
     fn warn_of_template(&mut self, actor: ActorKey, now: Now) {
         let most = self.store.templates.most_of_namespace();
         let is_in_charge = self.is_in_charge();
@@ -165,7 +164,7 @@ impl Shard {
         events.tell(About::Job, job.uid, &job.key, told, report, now);
     }
 
-    /// Takes in what concerns all that is known of a kind.
+    /// Handles a change of the sync state, of leadership or of the history.
     pub fn notice(&mut self, notice: &Notice) {
         match notice {
             Notice::Complete(extent, version) => self.complete(extent, *version),
@@ -185,7 +184,7 @@ impl Shard {
                 is_heard,
                 ..
             } => {
-                // Else it may be old: sent before anybody knew what this shard found out.
+                // A notice of another history may be old: sent before the informers got this shard's report.
                 self.history_ended &= *number == self.history;
                 self.history = *number;
                 let was_heard = std::mem::replace(&mut self.is_heard, *is_heard);
@@ -194,7 +193,7 @@ impl Shard {
                 }
                 let before = std::mem::replace(&mut self.known, *known);
                 if knows_jobs(*known) && !knows_jobs(before) {
-                    // As none could have one before.
+                    // No actor could be synced before.
                     for actor in self.store.actors() {
                         self.mark(actor);
                     }
@@ -203,7 +202,7 @@ impl Shard {
         }
     }
 
-    /// It may write until then.
+    /// Sets the write deadline.
     fn lead(&mut self, until: Monotonic) {
         let before = std::mem::replace(&mut self.leads_until, until);
         let is_in_charge = self.is_in_charge();
@@ -217,8 +216,9 @@ impl Shard {
         }
     }
 
-    /// A list shows no object as older than it is known to have been by then, and no Pod as set back, unless the server
-    /// tells another history. What is newer than the list was told by the answer to a write of ours.
+    /// Detects a restored server from a list. A list never shows an object as older than a version that existed by
+    /// then, and never shows a Pod's progress undone. A cached version newer than the list is from the response to one
+    /// of our writes.
     fn compare(&mut self, object: &Observed<'_>, listed: u64) {
         let (kind, uid, seen) = object.identity();
         let known = match object {
@@ -248,12 +248,12 @@ impl Shard {
         }
     }
 
-    /// What is known of the objects of a kind, if it is one of gangs and those are asked for.
+    /// Returns the cache of a gang kind, if gangs are enabled.
     fn gangs_of(&mut self, kind: Kind) -> Option<&mut dyn Known> {
         self.gangs.as_mut()?.of(kind)
     }
 
-    /// What covers objects of this namespace.
+    /// Returns the watched namespace that covers this one; none if all are watched.
     pub(super) fn scope_of(&self, namespace: &str) -> Option<Arc<str>> {
         let mut covered = self.namespaces.iter();
         covered
@@ -296,7 +296,7 @@ impl Shard {
             JobNews::Stale => {}
             JobNews::Changed => self.mark(actor),
             JobNews::New => {
-                // One that a watch tells of; what was listed may have been there for long.
+                // Only a Job from a watch event is new; a listed one may have existed for long.
                 if self.known.has(Kind::Job)
                     && let Some(actor) = self.store.get_mut(actor)
                     && actor.is_to_begin()
@@ -334,7 +334,7 @@ impl Shard {
         if known.is_some_and(|known| is_undeleted(known, record)) {
             self.end_history();
         }
-        // What an own write has changed since is known to the store: an older fact tells nothing of whose the Pod is.
+        // The store has our own later write: the owner in an older version is stale.
         let told = match is_older {
             true => Told::default(),
             // Before the store: a Job that may get the Pod back must not replace it.
@@ -359,9 +359,9 @@ impl Shard {
         self.rounds.claims.settle(told);
     }
 
-    /// A list is complete, which shows these objects and no others as of `version`.
+    /// Handles the end of a list: the scope contains exactly the listed objects as of `version`.
     fn complete(&mut self, extent: &Extent, version: u64) {
-        // First: from here on a late answer to a creation tells of no Pod that the list would show.
+        // First, so that a late creation response does not add a Pod that the list would have shown.
         self.seen(extent, version);
         let listed = self.listed.complete(extent, version);
         let namespace = extent.namespace.as_deref();
@@ -393,7 +393,7 @@ impl Shard {
         self.note_newer(extent, version);
     }
 
-    /// Notes what is known to be newer than a list that is complete.
+    /// Records objects that are cached in a newer version than a complete list.
     fn note_newer(&mut self, extent: &Extent, version: u64) {
         let scope = extent.namespace.as_deref();
         let newer = match extent.kind {
@@ -435,7 +435,7 @@ impl Shard {
         }
     }
 
-    /// Forgets what was told in another history; Jobs with all that is theirs.
+    /// Forgets the objects of an ended history. Forgetting Jobs drops everything that belongs to them.
     fn forget(&mut self, extent: &Extent) {
         let (namespace, nothing) = (extent.namespace.as_deref(), HashSet::new());
         self.listed.0.remove(extent);
@@ -462,15 +462,16 @@ impl Shard {
     }
 }
 
-/// Whether a Pod that was deleting is so no more. Nothing takes that back but a backup: else nobody would delete it
-/// again, as its Job has asked for that.
+/// Returns true if a Pod lost its deletion timestamp, which only a restore can cause. Nothing would delete the Pod
+/// again, because its Job has already done so.
 fn is_undeleted(before: &PodRecord, after: &PodRecord) -> bool {
     let is_newer = after.resource_version > before.resource_version;
     is_newer && before.has(PodFlags::DELETING) && !after.has(PodFlags::DELETING)
 }
 
-/// Whether a Pod has the finalizer again that it had lost, or has not ended after all: then it has to be named once
-/// more, or not yet. Somebody may have written that by hand, so only lists are asked, of which nobody can cause many.
+/// Returns true if a Pod has regained its finalizer, or is no longer finished. It must then be recorded in the status
+/// once more, or not yet. A user may have written that by hand, so only lists count as proof: users cannot cause many
+/// of them.
 fn is_set_back(before: &PodRecord, after: &PodRecord) -> bool {
     let is_newer = after.resource_version > before.resource_version;
     let was_let_go = !before.is_active() && !before.has(PodFlags::FINALIZER);

@@ -1,8 +1,8 @@
-//! Reads one Job's Pods from the API server when their watch lags behind a status that another controller has written.
+//! Lists one Job's Pods when their watch lags behind a status that another controller has written.
 //!
-//! A Pod that such a status counts may still seem to wait for that, until the Pods are known as of its version. In a
-//! quiet cluster the watch only comes that far with its next bookmark, up to a minute later. A consistent list of the
-//! Job's Pods is as new as the status at once.
+//! A Pod that such a status already counts may look uncounted until the cache has the Pods as of its version. In a
+//! quiet cluster the watch reaches that version only with its next bookmark, up to a minute later. A consistent list of
+//! the Job's Pods is as new as the status at once.
 //!
 //! Must not: count Pods.
 
@@ -23,25 +23,25 @@ use super::{
     store::ActorKey,
 };
 
-/// The most Pods of one answer.
+/// The most Pods of one page.
 const PAGE_SIZE: usize = 500;
 
-/// The server is asked when the watch takes longer than this. It is nearly always quicker where anything happens.
+/// The time that the watch gets before the Pods are listed. Where anything happens it nearly always suffices.
 const WATCH_MAY_TAKE: Duration = Duration::from_millis(100);
 
-/// A wait for the Job's Pods as of a version, and what was read of them.
+/// A wait for the Job's Pods as of a version, and the result of listing them.
 #[derive(Debug, Default)]
 pub(super) struct JobPods {
-    /// When the server may be asked; none while nothing waits.
+    /// When the Pods may be listed; none while no sync waits.
     due: Option<Monotonic>,
     list: Option<JobPodList>,
-    /// Lists in a row that were of no use.
+    /// Consecutive lists that failed or were too old.
     failures: u32,
-    /// All Pods of the Job are known as of this version.
+    /// All Pods of the Job are cached as of this version.
     pub(super) known_at: u64,
 }
 
-/// A list under way.
+/// A list in flight.
 #[derive(Debug, Default)]
 struct JobPodList {
     version: u64,
@@ -49,7 +49,7 @@ struct JobPodList {
 }
 
 impl JobPods {
-    /// Waits for the Pods; returns whether the server is to be asked now, and when to look again.
+    /// Waits for the Pods. Returns whether to list them now, and when to check again.
     pub(super) fn wait(&mut self, now: Monotonic) -> (bool, Option<Monotonic>) {
         if self.list.is_some() {
             return (false, None);
@@ -62,12 +62,12 @@ impl JobPods {
         (true, None)
     }
 
-    /// Takes in that nothing waits any more.
+    /// Ends the wait.
     pub(super) fn stop_waiting(&mut self) {
         (self.due, self.failures) = (None, 0);
     }
 
-    /// Returns true if a turn waits for the Pods.
+    /// Returns true if a sync waits for the Pods.
     pub(super) fn is_waiting(&self) -> bool {
         self.due.is_some()
     }
@@ -80,16 +80,17 @@ impl JobPods {
 }
 
 impl Actor {
-    /// Returns true if a Job's status was written by another controller, and Pods are not known as of then: one that it has
-    /// counted may still seem to wait for that, and one that it lists may not be known yet.
+    /// Returns true if another controller has written the Job's status and the cached Pods are older than that. A Pod
+    /// that the status counts may then look uncounted, and one that it lists may not be cached.
     pub(super) fn is_ahead_of_pods(&self, pods_seen: u64) -> bool {
-        // Those of a Job that is gone are let go, and not counted.
+        // Pods of a Job that is gone are freed without being counted.
         let job = self.job.as_ref().filter(|_| !self.gone);
         let status = job.map(|job| &job.status);
         status.is_some_and(|status| status.uncounted.is_some()) && self.status_since > pods_seen
     }
 
-    /// Waits until Pods are known as of the Job's status: by the watch, or by a list if that takes too long.
+    /// Waits until the Pods are cached as of the Job's status: from the watch, or from a list if the watch takes too
+    /// long.
     pub(super) fn wait_for_pods(&mut self, now: Monotonic, turn: &mut Turn) {
         let (lists_pods, again) = self.job_pods_mut().wait(now);
         turn.lists_pods = lists_pods;
@@ -100,24 +101,24 @@ impl Actor {
         self.job_pods.get_or_insert_default()
     }
 
-    /// As of which version all Pods of the Job are known, as far as they were listed for it alone.
+    /// Returns the version as of which a list of the Job's Pods has all of them; 0 without such a list.
     pub(super) fn pods_known_at(&self) -> u64 {
         self.job_pods.as_ref().map_or(0, |read| read.known_at)
     }
 
-    /// Returns true if it waits for Pods as new as the Job's status.
+    /// Returns true if the Job waits for Pods as new as its status.
     pub(super) fn waits_for_pods(&self) -> bool {
         self.job_pods.as_ref().is_some_and(|read| read.is_waiting())
     }
 
-    /// Forgets what was read of the Job's Pods.
+    /// Forgets the listed Pods' version, and a list in flight.
     pub(super) fn forget_pods(&mut self) {
         self.job_pods = None;
     }
 }
 
 impl Shard {
-    /// Asks the server for a page of a Job's Pods; the first, if the token is empty.
+    /// Requests a page of a Job's Pods; an empty token is the first page.
     pub(super) fn list_job_pods(&mut self, key: ActorKey, token: &str) {
         let Some(actor) = self.store.get(key) else {
             return;
@@ -129,7 +130,7 @@ impl Shard {
         (self.outbox).ask((&job.namespace, *uid), list, Caller::JobPods(key));
     }
 
-    /// Takes in a page of a Job's Pods.
+    /// Handles a page of a Job's Pods.
     pub(super) fn job_pods_listed(&mut self, key: ActorKey, result: CallResult, now: Now) {
         match self.take_page(key, result) {
             Ok(Some(token)) => self.list_job_pods(key, &token),
@@ -145,7 +146,7 @@ impl Shard {
         }
     }
 
-    /// Takes in a page; the token of the next, if there is one.
+    /// Applies a page. Returns the token of the next, if there is one.
     fn take_page(&mut self, key: ActorKey, result: CallResult) -> Result<Option<String>, ApiError> {
         let odd = |error: &dyn std::fmt::Display| ApiError::no_answer(format!("odd list: {error}"));
         let answer = result?;
@@ -156,7 +157,7 @@ impl Shard {
             finalizer: self.settings.mode.finalizer(),
         };
         for object in page.items {
-            // One that cannot be read is gone, as for the watch.
+            // A Pod that cannot be decoded is treated as deleted, as in the watch.
             let Ok(pod) = decoder.decode(object) else {
                 continue;
             };
@@ -194,7 +195,7 @@ impl Shard {
         self.store.get_mut(key)?.job_pods_mut().list.as_mut()
     }
 
-    /// Forgets a Pod that a list of its Job's Pods does not have.
+    /// Removes a Pod that a list of its Job's Pods does not have.
     fn forget_pod(&mut self, key: ActorKey, pod: Uid) {
         let Some(actor) = self.store.get(key) else {
             return;

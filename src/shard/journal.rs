@@ -1,5 +1,5 @@
-//! What the log tells of a shard's work at its usual level: Jobs that ended, writes that were refused. A giant or an
-//! outage does not flood it: what is left out is counted in the next line. Each write by itself is told at debug.
+//! Logs finished Jobs and refused writes at the default level, rate limited. A huge Job or an outage does not flood the
+//! log: suppressed lines are counted in the next one. Each write is logged at debug level.
 //!
 //! Must not: be where anything is decided.
 
@@ -12,14 +12,13 @@ use crate::{
     wire::{ApiError, ErrorKind},
 };
 
-/// So many lines about ended Jobs in a second: as many as a person can follow, and enough for every Job of most
-/// clusters.
+/// Lines about finished Jobs per second: as many as a person can follow, and enough for every Job of most clusters.
 const ENDED: u32 = 10;
 
-/// How long nothing more is told of writes that are refused alike: so an outage is six lines a minute.
+/// The interval between lines about the same kind of refused write: an outage is six lines a minute.
 const REFUSED_EVERY: Duration = Duration::from_secs(10);
 
-/// See the module's text.
+/// Rate limits of a shard's log lines.
 #[derive(Debug, Default)]
 pub(super) struct Journal {
     ended: LineLimit,
@@ -27,17 +26,17 @@ pub(super) struct Journal {
     refused: HashMap<(&'static str, &'static str, u16), LineLimit>,
 }
 
-/// Lines of one sort.
+/// The rate limit of one kind of line.
 #[derive(Debug, Default)]
 struct LineLimit {
-    /// When the period began, and how many there were since.
+    /// Start of the period, and the lines since then.
     began: Option<Monotonic>,
     told: u32,
     left_out: u64,
 }
 
 impl LineLimit {
-    /// Whether there may be one more, with so many in a period; if so, how many were left out.
+    /// Returns the number of suppressed lines if one more is allowed, with at most `most` in a period.
     fn admit(&mut self, most: u32, period: Duration, now: Monotonic) -> Option<u64> {
         if self.began.is_none_or(|began| now.since(began) >= period) {
             self.began = Some(now);
@@ -53,7 +52,7 @@ impl LineLimit {
 }
 
 impl Journal {
-    /// A Job has ended, and the server knows.
+    /// Logs the end of a Job after its status was written.
     pub(super) fn ended(&mut self, job: &JobId, result: &str, reason: &str, now: Monotonic) {
         let admitted = self.ended.admit(ENDED, Duration::from_secs(1), now);
         if let Some(left_out) = admitted {
@@ -62,7 +61,7 @@ impl Journal {
         }
     }
 
-    /// A write was refused, or had no answer.
+    /// Logs a write that was refused or got no response.
     pub(super) fn refused(
         &mut self,
         (verb, resource): (&'static str, &'static str),

@@ -1,12 +1,12 @@
-//! A shard: the whole controller of some namespaces, as one value.
+//! Runs all controllers for a set of namespaces, as one value without I/O: a shard.
 //!
-//! Into it go news of objects ([`Shard::hear`], [`Shard::notice`]) and answers ([`Machine::handle`]); out of it
-//! come calls ([`Machine::poll_request`]). It has the Jobs' actors and what is known of their Pods
-//! ([`store`]), the claims on Pods ([`rounds`]), CronJobs, TTLs, gangs, and all calls that wait or are under way
-//! ([`outbox`]). A Job and its Pods belong to a shard by their namespace, so nothing in one shard reaches into
-//! another.
+//! Its inputs are object events ([`Shard::hear`]), sync state ([`Shard::notice`]) and responses ([`Machine::handle`]).
+//! Its outputs are requests ([`Machine::poll_request`]). A shard owns the Jobs' actors and the cache of their Pods
+//! ([`store`]), adoption and release of Pods ([`rounds`]), CronJobs, TTLs and gangs. It also owns all requests that are
+//! queued or in flight ([`outbox`]). The namespace decides which shard a Job and its Pods belong to, so shards share no
+//! objects.
 //!
-//! Read first: this file, then [`intake`] (what is heard), [`actor`] (a Job's turn), [`writes`] (what it asks for).
+//! Read first: this file, then [`intake`] (events), [`actor`] (one sync of a Job), [`writes`] (the writes of a sync).
 //!
 //! Must not: read a clock (but for metrics), wait, lock, send, or know sockets, tasks and threads.
 
@@ -78,38 +78,38 @@ use ttl::Ttl;
 use unconfirmed::Unconfirmed;
 use writes::{AnsweredWrite, Next, Op, Write, WriteStep};
 
-/// What a shard goes by.
+/// Configuration shared by all parts of a shard.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Which controllers are at work.
+    /// The controllers that run.
     pub controllers: Controllers,
-    /// Which Jobs to work on.
+    /// Selects the Jobs to manage.
     pub mode: Mode,
-    /// The numbers of the Job rules.
+    /// Limits of the Job rules.
     pub limits: Limits,
-    /// The namespaces that informers watch; none for all.
+    /// The namespaces that informers watch; empty for all.
     pub namespaces: Vec<String>,
-    /// How many writes may be under way at once.
+    /// The maximum number of writes in flight.
     pub max_in_flight: usize,
-    /// How many CronJobs may be synced at once.
+    /// The maximum number of concurrent CronJob syncs.
     pub concurrent_cron_job_syncs: usize,
-    /// How many finished Jobs may be looked at at once, to be deleted.
+    /// The maximum number of finished Jobs that are synced for TTL at once.
     pub concurrent_ttl_syncs: usize,
-    /// Where gangs are, if they are asked for.
+    /// The scheduling API, if gangs are enabled.
     pub scheduling_api: Option<SchedulingApi>,
-    /// Whether it has to be told that it may write.
+    /// The shard may write only after [`Notice::Lead`](crate::informer::Notice::Lead).
     pub is_elected: bool,
-    /// Whether Jobs have Events that sum up their failures unless they say otherwise.
+    /// Jobs get Events that summarize their failures, unless an annotation turns them off.
     pub summarizes_all: bool,
-    /// What records of indexes may take: all shards that are made with it share it.
+    /// Memory for index records, shared by all shards that are created with it.
     pub record_memory: RecordMemory,
-    /// The bytes that templates of this shard's Jobs and CronJobs may take.
+    /// Bytes for the templates of this shard's Jobs and CronJobs.
     pub template_bytes: usize,
 }
 
 #[cfg(test)]
 impl Settings {
-    /// The Job controller alone, for all namespaces, with so many writes under way at most.
+    /// Settings of the Job controller alone, for all namespaces, with this maximum of writes in flight.
     pub(crate) fn of_jobs(max_in_flight: usize) -> Self {
         Self {
             controllers: Controllers {
@@ -132,7 +132,10 @@ impl Settings {
     }
 }
 
-/// See the module's text.
+/// The controllers of some namespaces: caches, queues and requests.
+///
+/// Events are applied at once. Syncs run in [`Machine::poll_request`], and only while the write deadline is not past.
+/// After every input and at [`Machine::poll_timeout`] the owner polls requests until there are none.
 #[derive(Debug)]
 pub struct Shard {
     settings: Settings,
@@ -149,29 +152,30 @@ pub struct Shard {
     outbox: Outbox,
     listed: Listed,
     unconfirmed: Unconfirmed,
-    /// Creations that wait for their Job's template, which another write reads.
+    /// Pod creations that wait while another creation reads the Job's template.
     for_template: TemplateWaits,
-    /// Which history of the cluster is told.
+    /// Number of the cluster's current history, from the informers. A history ends when the API server is restored from
+    /// a backup.
     history: u64,
-    /// It has ended, as this shard found out, and the informers may not know.
+    /// This shard found that the history has ended. The informers may not know yet.
     history_ended: bool,
     report: Option<u64>,
-    /// The kinds that are known in this history, and nobody doubts it.
+    /// Kinds that are fully synced in this history and not in doubt.
     known: Kinds,
-    /// No connection is broken after which the server may have been set back.
+    /// False after a broken connection until the server responds again: it may have been restored meanwhile.
     is_heard: bool,
-    /// Until when it may write.
+    /// The write deadline.
     leads_until: Monotonic,
-    /// Another is to write what this one does.
+    /// Set while this shard hands its namespaces over to another process.
     retirement: Option<Retirement>,
-    /// There was more to do than one look may.
+    /// The last poll stopped at its limit with work left.
     is_pressed: bool,
-    /// When calls were asked for last.
+    /// Time of the last poll for requests.
     now: Monotonic,
 }
 
 impl Shard {
-    /// One that knows nothing yet.
+    /// Creates a shard with empty caches.
     pub fn new(settings: Settings, limiter: &Arc<Limiter>, metrics: Arc<Metrics>) -> Self {
         let retry = settings.limits.retry_backoff;
         let (mode, controllers) = (&settings.mode, settings.controllers);
@@ -228,17 +232,17 @@ impl Shard {
         }
     }
 
-    /// How many writes are in flight.
+    /// Returns the number of writes in flight.
     pub fn in_flight(&self) -> usize {
         self.outbox.in_flight()
     }
 
-    /// Other shards, with which this one shares [`Settings::max_in_flight`], have so many writes in flight.
+    /// Sets the number of writes in flight in the other shards that share [`Settings::max_in_flight`].
     pub fn set_in_flight_elsewhere(&mut self, in_flight: usize) {
         self.outbox.set_in_flight_elsewhere(in_flight);
     }
 
-    /// Gives a history that has ended, as this shard found out.
+    /// Returns the number of a history that this shard found to have ended, once.
     pub fn poll_report(&mut self) -> Option<u64> {
         self.report.take()
     }
@@ -248,7 +252,7 @@ impl Shard {
         self.report = Some(self.history);
     }
 
-    /// Does the next thing that is to be done, if there is one.
+    /// Runs the next due syncs. Returns false if there was nothing to do.
     fn work(&mut self, now: Now) -> bool {
         if self.history_ended || self.outbox.is_closed() {
             return false;
@@ -278,13 +282,13 @@ impl Shard {
         self.sync_next(now) || worked
     }
 
-    /// Whether it is told that it may write. Who is, forgets all and hears everything anew after that.
+    /// Returns true if this shard leads. A new leader drops its caches and lists everything again.
     fn is_in_charge(&self) -> bool {
         self.leads_until > Monotonic::default()
     }
 
-    /// Has an actor a turn soon. On standby there are no turns, however long: nothing is kept for them, nor an actor of
-    /// which nothing is left.
+    /// Queues an actor. On standby there are no syncs, however long it lasts, so pending changes are dropped, and so is
+    /// an empty actor.
     fn mark(&mut self, actor: ActorKey) {
         match self.is_in_charge() {
             true => self.queue.add(actor),
@@ -292,12 +296,12 @@ impl Shard {
         }
     }
 
-    /// Whether all is known that the CronJob controller goes by.
+    /// Returns true if all kinds that the CronJob controller needs are synced.
     fn knows_cron_jobs(&self) -> bool {
         self.known.has(Kind::Job) && self.known.has(Kind::CronJob)
     }
 
-    /// When the next Job may be synced, of those that wait: one that is new waits for no other.
+    /// Returns when the next queued Job may be synced, if not now. A new Job is not delayed.
     fn sync_due(&self, now: Monotonic) -> Option<Monotonic> {
         let due = self.sync_rate.due_at(now);
         due.filter(|_| !self.queue.has_new())
@@ -319,7 +323,7 @@ impl Shard {
         true
     }
 
-    /// Gives an actor its turn; whether it failed.
+    /// Runs one sync of an actor. Returns true if it failed.
     fn turn(&mut self, key: ActorKey, now: Now) -> bool {
         let pods_seen = self.store.pods_seen_by(key);
         let Some(actor) = self.store.get_mut(key) else {
@@ -383,8 +387,8 @@ impl Shard {
         } else if is_idle {
             self.store.close_if_empty(key);
         }
-        // First turns are free: many new Jobs at once are no reason to let them wait. So are those of a Job of one
-        // Pod: however long it waited, it would hear of that one alone.
+        // First syncs are free: many new Jobs at once must not wait. So are syncs of a Job with one Pod, because
+        // waiting would gather no further events.
         if !turn.first && has_several_pods {
             self.sync_rate.spend(now.monotonic);
         }
@@ -397,6 +401,7 @@ impl Shard {
         let answered = AnsweredWrite {
             shard: self,
             write: &write,
+            sent: place.sent(),
             now,
         };
         let next = answered.take(step, result);
@@ -404,7 +409,7 @@ impl Shard {
             self.release(write.actor);
         }
         match next {
-            // The Job may have been suspended while its template was read.
+            // The Job may have been suspended during the read of its template.
             Next::Call(..) if has_read && !self.may_begin(&write, &place) => {
                 let outcome = write.unsent();
                 self.outbox.over(place, now.monotonic);
@@ -421,7 +426,7 @@ impl Shard {
         }
     }
 
-    /// A write is over: its Job hears of it.
+    /// Passes the outcome of a finished write to its Job.
     fn over(&mut self, write: &Write, outcome: Outcome, now: Now) {
         if let Op::Create { pod, .. } = &write.op {
             writes::count_creation(&self.metrics, pod.reason, &outcome);
@@ -471,13 +476,13 @@ impl Shard {
     }
 }
 
-/// Whether all is known that the Job controller goes by.
+/// Returns true if all kinds that the Job controller needs are synced.
 fn knows_jobs(known: Kinds) -> bool {
     let kinds = [Kind::Job, Kind::Pod, Kind::Workload, Kind::PodGroup];
     kinds.into_iter().all(|kind| known.has(kind))
 }
 
-/// Whether the server says that there is no such Job: its name is free, or another one has it.
+/// Returns true if the server says that the Job does not exist: its name is free, or another Job has it.
 fn is_of_nobody(job: &JobId, answer: CallResult) -> bool {
     match answer {
         Ok(found) => wire::ack_of_write(&found).is_some_and(|(uid, ..)| uid != job.uid),
@@ -485,7 +490,7 @@ fn is_of_nobody(job: &JobId, answer: CallResult) -> bool {
     }
 }
 
-/// The Job as it is known, unless it is gone.
+/// Returns the cached Job, unless it is gone.
 fn known_job(store: &Store, job: &JobId) -> Option<crate::model::Job> {
     let actor = store.get(store.find(job)?)?;
     actor.job.clone().filter(|_| !actor.gone)
@@ -508,7 +513,7 @@ impl Machine for Shard {
     fn poll_request(&mut self, now: Now) -> Option<Request> {
         self.now = now.monotonic;
         self.is_pressed = false;
-        // First syncs are not limited, and what has come meanwhile waits no longer for them.
+        // First syncs are not rate limited, so events that arrived meanwhile do not wait behind all of them.
         if now.monotonic >= self.leads_until {
             return None;
         }

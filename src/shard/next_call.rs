@@ -1,6 +1,6 @@
-//! Gives a shard's next call: makes each write as late as it can, by what is known when its turn comes.
+//! Returns a shard's next request. Builds each write as late as possible, from the state when it is sent.
 //!
-//! Must not: choose whose turn it is, that is the outbox.
+//! Must not: choose the next write, that is the outbox.
 
 use crate::{machine::Request, model::Now, wire::ApiError};
 
@@ -12,7 +12,7 @@ use super::{
 };
 
 impl Shard {
-    /// Gives the next call that may go.
+    /// Returns the next request that may be sent.
     pub(super) fn next_call(&mut self, now: Now) -> Option<Request> {
         let Self {
             outbox,
@@ -32,9 +32,10 @@ impl Shard {
                 _ => None,
             };
             let actor = store.get(write.actor);
-            // None is known where all was forgotten: what the write goes by may never have happened.
+            // After a resync there is no actor: the event that the write is based on may never have happened.
             let is_wanted = actor.is_some_and(|actor| actor.wants(&write.op));
-            // A server that was set back may have to name the Pod once more: without its finalizer nobody would.
+            // A restored server may have to record the Pod once more, and without its finalizer the Pod may be gone by
+            // then.
             let frees = is_wanted && matches!(write.op, Op::RemoveFinalizer(..));
             let is_doubted = frees && actor.is_some_and(|actor| is_doubted(unconfirmed, actor));
             doubted.extend(is_doubted.then_some(write.actor));

@@ -1,10 +1,10 @@
-//! All calls of a shard: those that wait for their turn, and those that are under way.
+//! Queues all requests of a shard, and tracks those in flight.
 //!
-//! A Job's writes and the calls of everybody else wait in one fair queue, which decides as late as it can. A call
-//! that a busy server did not take is put back, a few times; any other answer is for whoever asked. Events
-//! wait in queues of their own.
+//! Jobs' writes and all other requests share one fair queue, and the next request is chosen as late as possible. A
+//! request that a busy server rejected is put back, up to [`ASKED_AGAIN`] times. Any other response goes to the caller.
+//! Events have queues of their own.
 //!
-//! Must not: know what becomes of an answer.
+//! Must not: know how a response is handled.
 
 use std::{sync::Arc, time::Duration};
 
@@ -28,17 +28,17 @@ use super::{
     writes::Write,
 };
 
-/// So many times in a row a busy server is asked again; then it is a failure that people are told of. Half of
-/// client-go's `maxRetries`, which holds up one worker meanwhile, and this all else of the Job.
+/// The number of consecutive retries at a busy server. After that the request fails, and the failure is reported. It is
+/// half of client-go's `maxRetries`, which blocks one worker meanwhile; here the Job's other writes are blocked.
 const ASKED_AGAIN: u32 = 5;
 
-/// A call, as metrics tell of it.
+/// A request, with its labels for metrics.
 #[derive(Clone, Debug)]
 pub(super) struct Named {
     pub(super) verb: &'static str,
     pub(super) resource: &'static str,
     pub(super) call: Call,
-    /// Any other success answer counts as none.
+    /// The expected object. Any other success response is treated as no response.
     pub(super) expected: ExpectedAnswer,
 }
 
@@ -57,7 +57,7 @@ impl Named {
         }
     }
 
-    /// GET of a Job.
+    /// Creates the GET of a Job.
     pub(super) fn get_job(JobKey { namespace, name }: &JobKey) -> Self {
         let expected = ExpectedAnswer::Named(name.as_str().into());
         Self::new(
@@ -68,7 +68,7 @@ impl Named {
         )
     }
 
-    /// GET of a Pod.
+    /// Creates the GET of a Pod.
     pub(super) fn get_pod(namespace: &str, name: &str) -> Self {
         let expected = ExpectedAnswer::Named(name.into());
         Self::new(
@@ -80,44 +80,44 @@ impl Named {
     }
 }
 
-/// Who asked for a call, besides Jobs for their writes.
+/// The origin of a request other than a Job's write.
 #[derive(Clone, Debug)]
 pub(super) enum Caller {
-    /// The claims on Pods.
+    /// Adoption, release or freeing of Pods.
     Chore(Chore),
     /// A CronJob's sync.
     CronJob(JobKey),
     /// A finished Job that may be deleted.
     Ttl(Arc<JobId>),
-    /// A Job that only its Pods tell of.
+    /// A search for a Job that only its Pods name.
     Unseen(ActorKey),
-    /// A Job whose Pods' watch lags behind its status.
+    /// A list of a Job's Pods, because their watch lags behind the Job's status.
     JobPods(ActorKey),
-    /// A Job of which this version is doubted.
+    /// A read of a Job of which this version is in doubt.
     Comparison(ActorKey, u64),
 }
 
-/// What waits for its turn.
+/// A queued request.
 #[derive(Debug)]
 enum WaitingCall {
     /// A Job's write.
     Write(Write),
-    /// Any other call.
+    /// Any other request.
     Call(Box<(Named, Caller)>),
-    /// Who asked has the answer.
+    /// The caller has the response.
     Gone,
 }
 
 #[derive(Debug)]
 struct Queued {
     waiting: WaitingCall,
-    /// How many times a busy server did not take it.
+    /// The number of times that a busy server rejected it.
     refusals: u32,
-    /// In which term it was asked for.
+    /// The term in which it was queued.
     term: u64,
 }
 
-/// A call that has its place.
+/// A request that holds a permit.
 #[derive(Debug)]
 struct Placed {
     namespace: CompactString,
@@ -136,58 +136,68 @@ enum CallUnderWay {
     Event(Box<Sending>, &'static str, ExpectedAnswer),
 }
 
-/// What an answer belongs to.
+/// The caller that a response belongs to.
 #[derive(Debug)]
 pub(super) enum Answered {
-    /// A write of a Job, with the place that it keeps until it is [`Outbox::over`] or goes on.
+    /// A Job's write, with the permit that it keeps until [`Outbox::over`] or [`Outbox::go_on`].
     Write(Box<Write>, Place, CallResult),
-    /// Another call.
+    /// Another request.
     Call(Caller, CallResult),
 }
 
-/// The result of a write's turn.
+/// The result of building a write's request.
 #[derive(Debug)]
 pub(super) enum Made {
-    /// This call.
+    /// Send this request.
     Call(Named),
-    /// It waits until another write has read the template.
+    /// Wait until another write has read the template.
     Wait,
-    /// It is over.
+    /// Drop the write.
     Nothing,
 }
 
-/// What was not sent, and never will be.
+/// A request that was dropped from the queue.
 #[derive(Debug)]
 pub(super) enum Unsent {
-    /// A write of a Job.
+    /// A Job's write.
     Write(Box<Write>),
-    /// A write of a Job that waits for the Job's template: it is to be pushed again, as of this term.
+    /// A Job's write that waits for the Job's template, and its term: the caller pushes it again later.
     Waits(Box<Write>, u64),
-    /// Another call.
+    /// Another request.
     Call(Caller),
 }
 
-/// The place of a write that may go on with another call.
+/// The permit of a write that may continue with another request.
 #[derive(Debug)]
 #[must_use = "a place that is not given back is lost"]
 pub(super) struct Place(Box<Placed>);
 
-/// See the module's text.
+impl Place {
+    /// Returns when the last request was sent.
+    pub(super) fn sent(&self) -> Monotonic {
+        self.0.sent
+    }
+}
+
+/// The request queue of a shard.
+///
+/// [`Outbox::push`] queues a Job's write, [`Outbox::ask`] any other request. [`Outbox::poll_request`] returns the next
+/// one, and [`Outbox::answered`] takes its response. Every [`Place`] must be given back.
 #[derive(Debug)]
 pub(super) struct Outbox {
     line: FairQueue<CompactString, Uid, Queued>,
     limiter: Allowance,
-    /// Until when the limit on calls a second holds everything up.
+    /// When the limit on requests per second allows the next one, if it blocks now.
     limited_until: Option<Monotonic>,
     under_way: HashMap<CallId, CallUnderWay>,
-    /// Calls that go at once, as they have their place.
+    /// Follow-up requests, sent at once because they hold a permit.
     going_on: Vec<(CallId, Call)>,
     next_id: CallId,
-    /// How long answers took of late.
+    /// Moving average of the response time.
     took: Duration,
-    /// How long to wait when a busy server did not say.
+    /// The pause when a busy server did not name one.
     busy_pause: Duration,
-    /// How often it was begun anew to write, after another may have written.
+    /// The number of terms in which this shard has led. Another process may have written between two terms.
     term: u64,
     closed: bool,
     pub(super) events: Recorder,
@@ -196,7 +206,7 @@ pub(super) struct Outbox {
 }
 
 impl Outbox {
-    /// One in which at most so many calls are under way at once, but for Events.
+    /// Creates an outbox with at most this many requests in flight, Events excluded.
     pub(super) fn new(
         max_in_flight: usize,
         busy_pause: Duration,
@@ -221,12 +231,12 @@ impl Outbox {
         }
     }
 
-    /// Has a Job's write wait for its turn.
+    /// Queues a Job's write.
     pub(super) fn push(&mut self, job: &JobId, rank: Rank, write: Write) {
         self.push_of_term(self.term, job, rank, write);
     }
 
-    /// The same of a write that was asked for in this term.
+    /// Queues a Job's write of this term.
     pub(super) fn push_of_term(&mut self, term: u64, job: &JobId, rank: Rank, write: Write) {
         if !self.closed {
             let from = (&job.key.namespace, job.uid);
@@ -235,7 +245,7 @@ impl Outbox {
         }
     }
 
-    /// Has a call about an object in a namespace that has this UID, or whose owner has, wait for its turn.
+    /// Queues a request about an object in this namespace with this UID, or one owned by it.
     pub(super) fn ask(&mut self, from: (&CompactString, Uid), named: Named, caller: Caller) {
         if !self.closed {
             let call = WaitingCall::Call(Box::new((named, caller)));
@@ -258,23 +268,23 @@ impl Outbox {
         self.line.push(namespace, &owner, rank, queued);
     }
 
-    /// Others, who share the places, have so many calls under way.
+    /// Sets the number of requests in flight in other shards that share the limit.
     pub(super) fn set_in_flight_elsewhere(&mut self, in_flight: usize) {
         self.line.set_in_flight_elsewhere(in_flight);
     }
 
-    /// How many calls are under way, but for Events.
+    /// Returns the number of requests in flight, Events excluded.
     pub(super) fn in_flight(&self) -> usize {
         self.line.in_flight()
     }
 
-    /// Another may have written meanwhile: what waits was asked for by what is not known any more.
+    /// Begins a term. Another process may have written meanwhile, so requests of earlier terms are dropped.
     pub(super) fn begin_term(&mut self) {
         self.term += 1;
     }
 
-    /// Gives the next call that may go. `make` makes the call of a Job's write; where it makes none, the
-    /// write goes to `unsent`, as do writes of another term.
+    /// Returns the next request. `make` builds the request of a Job's write. Writes for which it builds none go to
+    /// `unsent`, as do requests of another term.
     pub(super) fn poll_request(
         &mut self,
         now: Monotonic,
@@ -329,7 +339,7 @@ impl Outbox {
         self.poll_event(now)
     }
 
-    /// Gives the next call of what is under way already, and Events if they may go: nothing else begins.
+    /// Returns the next follow-up request, or Event if allowed; sends no other queued request.
     pub(super) fn poll_rest(&mut self, events_may_go: bool, now: Monotonic) -> Option<Request> {
         if let Some((id, call)) = self.going_on.pop() {
             return Some(request(id, call));
@@ -362,8 +372,8 @@ impl Outbox {
         self.next_id
     }
 
-    /// Takes in an answer; gives it to whoever asked, unless the call is made again. A success answer that does not show
-    /// the object that was meant counts as none: the write may or may not have been done.
+    /// Handles a response. Returns its caller, unless the request is retried. A success response without the expected
+    /// object is treated as no response: the write may or may not have been applied.
     pub(super) fn answered(
         &mut self,
         id: CallId,
@@ -391,7 +401,7 @@ impl Outbox {
         let took = now.since(placed.sent);
         self.took = (self.took * 7 + took) / 8;
         if result.is_ok() {
-            // Webhooks look at what is created, and take their time for it; this is the same for all.
+            // Webhooks may delay creations; patches of Pods all take the same path.
             let is_alike = (placed.verb, placed.resource) == ("patch", "pods");
             let sent = placed.sent.since_start();
             self.line.took(sent, is_alike, now.since_start());
@@ -426,7 +436,7 @@ impl Outbox {
         }
     }
 
-    /// A write goes on with another call, in its place.
+    /// Sends a follow-up request of a write, with the same permit.
     pub(super) fn go_on(&mut self, write: Write, place: Place, named: Named, now: Monotonic) {
         let mut placed = *place.0;
         placed.queued.waiting = WaitingCall::Write(write);
@@ -437,12 +447,12 @@ impl Outbox {
         self.going_on.push((id, named.call));
     }
 
-    /// Returns whether a write with this place is of the current term, and the outbox is open.
+    /// Returns true if the write with this permit is of the current term, and the outbox is open.
     pub(super) fn is_of_this_term(&self, place: &Place) -> bool {
         !self.closed && place.0.queued.term == self.term
     }
 
-    /// A write is over, and its place is free.
+    /// Ends a write and returns its permit.
     pub(super) fn over(&mut self, place: Place, now: Monotonic) {
         self.metrics.writes_pending.dec();
         self.leave(&place.0, now);
@@ -454,7 +464,7 @@ impl Outbox {
             .done(&placed.namespace, &placed.owner, placed.answer, now);
     }
 
-    /// Before the place is free, or another of the Job's writes would have it.
+    /// Puts a request back before its permit is returned. Otherwise another of the Job's writes would get the permit.
     fn put_back(&mut self, mut placed: Placed, now: Monotonic) {
         placed.queued.refusals += 1;
         let (namespace, owner) = (&placed.namespace, &placed.owner);
@@ -463,7 +473,7 @@ impl Outbox {
             .done(namespace, owner, placed.answer, now.since_start());
     }
 
-    /// When a call may go that waits for no more than for time to pass.
+    /// Returns when a request that only waits for time to pass may be sent.
     pub(super) fn poll_timeout(&self, now: Monotonic) -> Timeout {
         let busy = self.line.next_due(now.since_start());
         let busy = busy.map(|due| Monotonic::default() + due);
@@ -473,12 +483,12 @@ impl Outbox {
         Timeout::from(busy).or(limited.into())
     }
 
-    /// Whether no call is under way, but for Events.
+    /// Returns true if no request is in flight, Events excluded.
     pub(super) fn is_idle(&self) -> bool {
         self.in_flight() == 0
     }
 
-    /// How long answers may gather.
+    /// Returns how long responses may be coalesced.
     pub(super) fn coalescing_delay(&self) -> Duration {
         coalescing_delay(
             self.line.in_flight_of_all(),
@@ -487,8 +497,8 @@ impl Outbox {
         )
     }
 
-    /// Whether an answer may gather with others: that to a namespace which has half a batch in flight. So no
-    /// tenant waits for another's answers.
+    /// Returns true if a response may be coalesced with others: its namespace has half a batch in flight. So no tenant
+    /// waits for another tenant's responses.
     pub(super) fn gathers(&self, id: CallId) -> bool {
         match self.under_way.get(&id) {
             Some(CallUnderWay::Placed(placed)) => self.line.may_gather(&placed.namespace),
@@ -497,19 +507,19 @@ impl Outbox {
         }
     }
 
-    /// Forgets what waits: the Jobs ask again when the controller is back.
+    /// Drops queued requests: the Jobs repeat them after the controller's restart.
     pub(super) fn close(&mut self, now: Monotonic) {
         self.closed = true;
         self.line.clear(now.since_start());
     }
 
-    /// Whether nothing new is asked for any more.
+    /// Returns true if the outbox accepts no more requests.
     pub(super) fn is_closed(&self) -> bool {
         self.closed
     }
 }
 
-/// The answer, or an error if it does not show the object that was meant.
+/// Returns the response, or an error if it does not contain the expected object.
 fn checked(expected: &ExpectedAnswer, result: CallResult) -> CallResult {
     let body = result?;
     expected.check(&body)?;

@@ -1,9 +1,9 @@
-//! Counts the memory of Jobs' policies and selectors by namespace, and limits it.
+//! Accounts for and limits the memory of Jobs' policies and selectors by namespace.
 //!
-//! They are kept as long as the Job is there. A success policy may have 20 rules of 64 KiB, a selector as much as an object,
-//! and a tenant may have thousands of suspended Jobs with them.
+//! They are kept as long as the Job. A success policy may have 20 rules of 64 KiB, and a selector may be as large as an
+//! object. A tenant may have thousands of suspended Jobs with them.
 //!
-//! Must not: know what a policy says.
+//! Must not: know the content of a policy.
 
 use compact_str::CompactString;
 use hashbrown::HashMap;
@@ -11,7 +11,7 @@ use hashbrown::HashMap;
 /// The most bytes of a namespace's Jobs: ten times the longest policy that an API server accepts.
 const NAMESPACE_MAX: usize = 16 << 20;
 
-/// Policies and selectors of so many bytes are not counted: those of usual Jobs have a few hundred.
+/// The bytes of each Job that are not counted. Typical policies and selectors have a few hundred bytes.
 const SMALL: usize = 4 << 10;
 
 /// The bytes of large policies and selectors.
@@ -21,13 +21,13 @@ pub(super) struct PolicyMemory {
 }
 
 impl PolicyMemory {
-    /// Returns whether there is room for a Job's policies and selector of so many bytes.
+    /// Returns true if there is memory for policies and a selector of this size.
     pub(super) fn has_room(&self, namespace: &str, bytes: usize) -> bool {
         let used = self.by_namespace.get(namespace).copied().unwrap_or(0);
         counted(bytes) == 0 || used + counted(bytes) <= NAMESPACE_MAX
     }
 
-    /// Takes in that a Job's policies and selector have other sizes than before; 0 is none.
+    /// Records a changed size of a Job's policies and selector; 0 is none.
     pub(super) fn resize(&mut self, namespace: &CompactString, before: usize, after: usize) {
         let (before, after) = (counted(before), counted(after));
         if before == after {

@@ -1,7 +1,7 @@
-//! What was recorded of a Job's indexes, for people who ask: a page at a time, so that to answer takes a moment however many
-//! indexes there are.
+//! Answers queries of a Job's index record, one page at a time, so that a query takes bounded time for any number of
+//! indexes.
 //!
-//! Must not: change anything, or be asked on the way of a Pod.
+//! Must not: change anything, or be called on the path of a Pod event.
 
 use compact_str::CompactString;
 
@@ -13,96 +13,96 @@ use crate::{
 
 use super::{actor::Actor, index_map::MapState};
 
-/// Rows that are answered at once at most: a moment's work.
+/// The most rows of one page.
 const PAGE_MAX: u32 = 4096;
 
-/// Indexes that are looked at for an answer at most, where only some are asked for: some milliseconds' work.
+/// The most indexes scanned for one page, if the query filters them: a few milliseconds.
 const SCAN_MAX: u32 = 65_536;
 
-/// Which indexes are asked for.
+/// A query of some indexes of a Job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordQuery {
-    /// Of which Job.
+    /// The Job.
     pub key: JobKey,
-    /// Of this one alone, and of none that has its name by now.
+    /// Only the Job with this UID, not a later one of its name.
     pub uid: Option<Uid>,
-    /// From this index on.
+    /// The first index.
     pub from: u32,
-    /// So many at most.
+    /// The maximum number of rows.
     pub limit: u32,
-    /// Which of them.
+    /// The filter.
     pub rows: WantedRows,
 }
 
-/// Which rows of a record are asked for.
+/// A filter for the rows of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WantedRows {
     /// All.
     All,
-    /// Those of indexes that have failed for good.
+    /// Rows of indexes that have failed for good.
     Failed,
-    /// These, and those of indexes that have not succeeded and whose last Pod failed.
+    /// The same, and rows of indexes that have not succeeded and whose last Pod failed.
     LastFailed,
 }
 
-/// Some rows of a Job's record.
+/// One page of a Job's record.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RecordPage {
-    /// Whose it is.
+    /// UID of the Job.
     pub uid: Uid,
     /// The Job was deleted, and has Pods left.
     pub is_gone: bool,
-    /// Since when Pods are looked at: of what was before nothing is known.
+    /// Start of the record. Earlier Pods are unknown.
     pub since: Time,
-    /// How many indexes the Job has.
+    /// The number of indexes of the Job.
     pub completions: u32,
-    /// Of how many something is known.
+    /// The number of indexes with a record.
     pub known: u32,
-    /// Bytes that the record takes.
+    /// Size of the record in bytes.
     pub bytes: usize,
     /// The rows.
     pub rows: Vec<RecordRow>,
-    /// From where on there is more.
+    /// The index at which the next page starts.
     pub next: Option<u32>,
 }
 
-/// What is known of one index.
+/// The record of one index.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RecordRow {
-    /// Which.
+    /// The index.
     pub index: u32,
-    /// That it succeeded or failed for good, if it did.
+    /// Succeeded or failed for good, if the index has ended.
     pub verdict: Option<MapState>,
-    /// How many Pods it had that were seen; none if nothing is known.
+    /// The number of its Pods that were seen; none without a record.
     pub tries: Option<u16>,
-    /// How the last that ended did.
+    /// The end of the last Pod that finished.
     pub end: Option<RowEnd>,
 }
 
-/// How an index' last Pod ended.
+/// The end of an index's last Pod.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RowEnd {
-    /// In a word.
+    /// The outcome.
     pub outcome: IndexOutcome,
-    /// By which exit code, and why.
+    /// The exit code and the reason.
     pub cause: EndCause,
-    /// On which node; empty if that is not known.
+    /// The node; empty if unknown.
     pub node: CompactString,
-    /// When its node took it up.
+    /// When the kubelet started the Pod.
     pub started: Option<Time>,
     /// When it ended.
     pub ended: Option<Time>,
 }
 
 impl RecordQuery {
-    /// Whether it means this Job.
+    /// Returns true if the query is about this Job.
     pub(super) fn is_about(&self, job: &JobId) -> bool {
         job.key == self.key && self.uid.is_none_or(|uid| uid == job.uid)
     }
 }
 
 impl RecordPage {
-    /// Those of a Job's rows that are asked for; none if nothing is recorded of it.
+    /// Returns the rows that the query selects; none if the Job has no record.
     pub(super) fn of(actor: &Actor, query: &RecordQuery) -> Option<Self> {
         let record = actor.annotated.as_ref()?.record()?;
         let completions = record.completions();
@@ -169,7 +169,7 @@ impl RecordRow {
     }
 }
 
-/// The indexes that succeeded, and those that failed for good.
+/// Returns the indexes that succeeded, and those that failed for good.
 fn verdicts(actor: &Actor, completions: u32) -> [IndexSet; 2] {
     if let Some(known) = actor.machine.as_deref().and_then(IndexOverview::of) {
         return [known.completed, known.failed.unwrap_or_default()];

@@ -1,7 +1,7 @@
-//! A shard that gives up its namespaces: it finishes what is under way, begins nothing, and says when that is so. Another
-//! process may write them from then on.
+//! Hands a shard's namespaces over: finishes the requests in flight, starts none, and reports when that is done. Then
+//! another process may write to these namespaces.
 //!
-//! Must not: know who that is, or when it may begin.
+//! Must not: know the other process, or when it may begin.
 
 use std::time::Duration;
 
@@ -12,24 +12,24 @@ use crate::{
 
 use super::{Shard, outbox::Outbox};
 
-/// How long Events may take then, as at the end of the process: they are worth a moment, not more.
+/// Time for queued Events, as at the end of the process.
 const EVENTS_PATIENCE: Duration = Duration::from_millis(500);
 
-/// See the module's text.
+/// A handover in progress.
 #[derive(Debug)]
 pub(super) struct Retirement {
-    /// By which it is told that it is over.
+    /// Number of the handover, for the report of its end.
     number: u64,
-    /// When it was looked at first.
+    /// Time of the first poll.
     since: Option<Monotonic>,
     step: RetirementStep,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RetirementStep {
-    /// Something is under way.
+    /// Requests are in flight.
     Finishes,
-    /// Nothing is, and nobody was told.
+    /// None is in flight, and that is not reported yet.
     Over,
     Told,
 }
@@ -43,7 +43,7 @@ impl Retirement {
         }
     }
 
-    /// Gives the next call that is to be finished; without one it is over when nothing is under way.
+    /// Returns the next request to finish. The handover is done once there is none and none is in flight.
     pub(super) fn poll_request(&mut self, outbox: &mut Outbox, now: Monotonic) -> Option<Request> {
         if self.step != RetirementStep::Finishes {
             return None;
@@ -67,7 +67,7 @@ impl Retirement {
 }
 
 impl Shard {
-    /// The number of the retirement that is over, once.
+    /// Returns the number of a finished handover, once.
     pub fn poll_retired(&mut self) -> Option<u64> {
         let retirement = self.retirement.as_mut()?;
         let is_over = retirement.step == RetirementStep::Over;
@@ -93,7 +93,7 @@ mod tests {
         wire::decode_cron_job,
     };
 
-    /// One that may write for a minute.
+    /// Returns a shard that may write for a minute.
     fn elected() -> World {
         let mut world = World::with(Settings {
             is_elected: true,
@@ -118,12 +118,12 @@ mod tests {
         assert_eq!(world.shard.poll_retired(), None, "a write is under way");
         world.done(&first);
         assert!(world.asked().is_none());
-        // Events are waited for, and not for long.
+        // It waits for Events, but not for long.
         world.now = world.now + EVENTS_PATIENCE;
         assert!(world.asked().is_none());
         assert_eq!(world.shard.poll_retired(), Some(7));
         assert_eq!(world.shard.poll_retired(), None);
-        // A minute later it still does nothing.
+        // Half a minute later it still does nothing.
         world.now = world.now + Duration::from_secs(30);
         assert!(world.asked().is_none());
     }
@@ -134,7 +134,7 @@ mod tests {
         world.hear_job(&job(6, &json!({"parallelism": 8, "completions": 8})));
         let (first, _) = world.wait_for(POST_POD);
         world.done(&first);
-        // More wait for their places than may go.
+        // More writes are queued than may be in flight.
         let under_way: Vec<_> = std::iter::from_fn(|| world.asked()).collect();
         assert_eq!(under_way.len(), 2);
         world.shard.notice(&Notice::Retire(1));
@@ -171,7 +171,7 @@ mod tests {
         lead(&mut world);
         world.hear_job(&job(6, &json!({})));
         let (creation, _) = world.wait_for(POST_POD);
-        // The only place is taken, so a CronJob's run waits.
+        // The only permit is taken, so the CronJob's run waits.
         let cron_job = json!({
             "metadata": {"name": "c", "namespace": "d", "uid": "00000000-0000-0000-0000-000000000002",
                 "resourceVersion": "7", "creationTimestamp": "1970-01-01T00:00:00Z"},

@@ -1,10 +1,9 @@
-//! Does what is to be done to Pods outside of any Job's turn: frees, adopts, releases them.
+//! Adopts, releases and frees Pods outside of their Jobs' syncs.
 //!
-//! A Job's round is one live look at the Job, if there is a Pod to adopt, then the patches. Rounds
-//! of different Jobs do not wait for each other: what the server refuses to one holds up no other.
+//! A Job's round is one read of the Job from the server, if there is a Pod to adopt, then the patches. Rounds of
+//! different Jobs run concurrently: a refused patch delays no other Job.
 //!
-//! Must not: decide what is to be done, or when it is tried again, that is [`Claims`]; or wait, or read a
-//! clock.
+//! Must not: decide which Pods to patch, or when to retry, that is [`Claims`]; or wait, or read a clock.
 
 use hashbrown::HashMap;
 
@@ -17,56 +16,56 @@ use crate::{
 
 use super::outbox::{Caller, Named, Outbox};
 
-/// What an answer is about. Rounds have numbers.
+/// The purpose of a request. Rounds have numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Chore {
-    /// A round's live look at its Job.
+    /// Reads the round's Job from the server.
     Look(u64),
-    /// A Pod comes to the round's Job, or leaves it.
+    /// Adopts a Pod for the round's Job, or releases it.
     Patch(u64, Uid, Errand),
-    /// A Pod that nobody owns loses our finalizer.
+    /// Removes our finalizer from a Pod without an owner.
     Free(Uid),
 }
 
-/// See the module's text.
+/// The rounds in flight, and the claims that start them.
 #[derive(Debug, Default)]
 pub(super) struct Rounds {
-    /// What is to be done. Whoever brings news to them has [`Rounds::work`] called after.
+    /// The claims. After each event for them [`Rounds::work`] must be called.
     pub(super) claims: Claims,
     finalizer: &'static str,
-    /// How many patches of one round, and how many of Pods that are freed, may be under way at once.
+    /// The maximum number of patches in flight, per round and for freed Pods.
     max_patches: usize,
     under_way: HashMap<u64, PatchUnderWay>,
     frees: HashMap<Uid, Orphan>,
-    /// The number of the round that began last.
+    /// The number of the latest round.
     last: u64,
-    /// When something is to be tried again, as of the last look at the claims.
+    /// When the claims have a retry due, as of the last poll.
     due: Option<Monotonic>,
 }
 
-/// A round under way.
+/// A round in flight.
 #[derive(Debug)]
 struct PatchUnderWay {
     round: Round,
-    /// How many of the Pods to adopt, from the first on, are not patched yet.
+    /// The number of Pods still to adopt, at the front of the list.
     to_adopt: usize,
-    /// The same of those to release.
+    /// The same for Pods to release.
     to_release: usize,
-    /// The Pods that are being patched.
+    /// Pods with a patch in flight.
     patching: Vec<Claimed>,
     answers: Vec<(Uid, PatchAnswer)>,
 }
 
-/// What a round does to a Pod.
+/// The kind of a round's patch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Errand {
-    /// The Job was seen to be there and to stay.
+    /// The server has confirmed that the Job exists and is not being deleted.
     Adopt,
     Release,
 }
 
 impl Rounds {
-    /// Nothing is known yet.
+    /// Creates it with empty claims.
     pub(super) fn new(limits: &Limits, finalizer: &'static str) -> Self {
         Self {
             claims: Claims::new(limits.retry_backoff),
@@ -76,8 +75,8 @@ impl Rounds {
         }
     }
 
-    /// Begins whatever may begin; false if that was nothing. Jobs that are held no longer come into
-    /// `resumed`. To be called only when all is known.
+    /// Starts due rounds and patches. Returns false if there were none. `resumed` gets the Jobs that are no longer on
+    /// hold. Requires that all kinds are synced.
     pub(super) fn work(&mut self, outbox: &mut Outbox, now: Now, resumed: &mut Vec<JobId>) -> bool {
         self.claims.handle_timeout(now.monotonic);
         let mut has_begun = false;
@@ -128,7 +127,7 @@ impl Rounds {
         self.frees.insert(orphan.uid, orphan);
     }
 
-    /// Takes in what came of a call. [`Rounds::work`] is to be called after.
+    /// Handles a response. The caller must call [`Rounds::work`] afterwards.
     pub(super) fn answer(
         &mut self,
         chore: &Chore,
@@ -156,7 +155,7 @@ impl Rounds {
         self.go_on(number, under_way, outbox, now);
     }
 
-    /// Whether a Pod is freed. There is nothing to free of one that is gone.
+    /// Handles the response to the freeing of a Pod. A deleted Pod counts as freed.
     fn freed(&mut self, pod: Uid, result: CallResult, now: Monotonic) {
         let Some(orphan) = self.frees.remove(&pod) else {
             return;
@@ -168,7 +167,7 @@ impl Rounds {
         self.claims.handle_freed(pod, error.is_none(), now);
     }
 
-    /// Patches as many Pods as may be; the round is over when there are no more.
+    /// Sends as many patches as allowed, and ends the round when all have a response.
     fn go_on(
         &mut self,
         number: u64,
@@ -199,14 +198,14 @@ impl Rounds {
         }
     }
 
-    /// When to call [`Rounds::work`] though nothing was heard. It is as of the last call.
+    /// Returns when to call [`Rounds::work`] without any event, as of the last call.
     pub(super) fn poll_timeout(&self) -> Timeout {
         self.due.into()
     }
 }
 
 impl PatchUnderWay {
-    /// The next Pod to be patched.
+    /// Returns the next Pod to patch.
     fn next(&mut self) -> Option<(Claimed, Errand)> {
         let (left, pods, errand) = match self.to_release {
             0 => (&mut self.to_adopt, &self.round.adopt, Errand::Adopt),
@@ -216,7 +215,7 @@ impl PatchUnderWay {
         Some((pods[*left].clone(), errand))
     }
 
-    /// The Job goes, or nobody knows.
+    /// Fails all adoptions, because the Job is being deleted, or its state is unknown.
     fn adopt_none(&mut self) {
         self.to_adopt = 0;
         let pods = self.round.adopt.iter();
@@ -224,7 +223,7 @@ impl PatchUnderWay {
         self.answers.extend(failed);
     }
 
-    /// Takes in what came of a patch.
+    /// Handles the response to a patch.
     fn patched(&mut self, pod: Uid, errand: Errand, result: CallResult) {
         let mut patching = self.patching.iter();
         let Some(at) = patching.position(|patching| patching.pod == pod) else {
@@ -249,14 +248,14 @@ impl PatchUnderWay {
 }
 
 impl Errand {
-    /// Whether an error says that there is nothing to be done: the Pod is gone, or another has its name
-    /// by now; or it cannot be released as it is.
+    /// Returns true if the error means that there is nothing to do: the Pod is gone or another one has its name, or it
+    /// cannot be released as it is.
     fn is_void(self, error: &ApiError) -> bool {
         error.is_of_no_such_object() || (self == Self::Release && error.code == 422)
     }
 }
 
-/// Whether the Job is there and stays: the server was asked, for what is known here may be late.
+/// Returns true if the Job exists and is not being deleted, according to the server: the cache may be stale.
 fn job_stays(job: &JobId, result: CallResult) -> bool {
     let answer = match result {
         Ok(answer) => answer,
@@ -268,4 +267,19 @@ fn job_stays(job: &JobId, result: CallResult) -> bool {
     let found = std::str::from_utf8(&answer).ok();
     let found = found.and_then(|json| decode_job(json).ok());
     found.is_some_and(|found| found.job.uid == job.uid && !found.job.deleting)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the server will never accept is not tried again.
+    #[test]
+    fn a_release_that_is_invalid_is_given_up() {
+        let invalid = ApiError::from_response(422, b"{}", None);
+        assert!(Errand::Release.is_void(&invalid));
+        assert!(!Errand::Adopt.is_void(&invalid));
+        let forbidden = ApiError::from_response(403, b"{}", None);
+        assert!(!Errand::Release.is_void(&forbidden));
+    }
 }

@@ -1,23 +1,23 @@
-//! How far the watches of Pods and Jobs have come, in each namespace that is watched by itself, or in all at once.
+//! Tracks the resourceVersions that the watches of Pods and Jobs have reached, per watched namespace or for all.
 //!
 //! Must not: know objects.
 
-/// See the module's text.
+/// The watched scopes of a shard: one for each configured namespace, or one for the cluster.
 #[derive(Debug, Default)]
 pub(super) struct Scopes(Vec<Scope>);
 
-/// What one watch of each kind covers: all of a namespace, or of the cluster.
+/// The scope of one watch of each kind: a namespace, or the cluster.
 #[derive(Debug, Default)]
 pub(super) struct Scope {
     pub(super) namespace: Option<String>,
-    /// How far the watch of Pods has come.
+    /// The resourceVersion that the Pod watch has reached.
     pub(super) pods_seen: u64,
-    /// How far that of Jobs has.
+    /// The resourceVersion that the Job watch has reached.
     pub(super) jobs_seen: u64,
 }
 
 impl Scopes {
-    /// Those of these namespaces (none: of all).
+    /// Creates the scopes of these namespaces; no namespaces means all.
     pub(super) fn new(namespaces: &[String]) -> Self {
         let scope = |namespace| Scope {
             namespace,
@@ -29,19 +29,19 @@ impl Scopes {
         })
     }
 
-    /// Exactly this one.
+    /// Returns exactly this scope.
     pub(super) fn get(&self, namespace: Option<&str>) -> Option<&Scope> {
         let mut all = self.0.iter();
         all.find(|scope| scope.namespace.as_deref() == namespace)
     }
 
-    /// The same, to be changed.
+    /// Returns exactly this scope.
     pub(super) fn get_mut(&mut self, namespace: Option<&str>) -> Option<&mut Scope> {
         let mut all = self.0.iter_mut();
         all.find(|scope| scope.namespace.as_deref() == namespace)
     }
 
-    /// The one that covers a namespace.
+    /// Returns the scope that covers a namespace.
     pub(super) fn covering(&self, namespace: &str) -> Option<&Scope> {
         self.0.iter().find(|scope| {
             let covered = scope.namespace.as_deref();

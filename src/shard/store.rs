@@ -1,12 +1,12 @@
-//! What is known of the cluster: the actors of all Jobs, and where each Pod's record lies.
+//! Caches the Jobs and Pods of a shard: the actors of all Jobs, and the location of each Pod's record.
 //!
-//! An actor is found by namespace, name and UID together ([`JobId`]): a Pod that names the UID of a Job of
-//! another namespace, or that calls it by another name, has an actor of its own, with no Job in it.
+//! An actor is found by namespace, name and UID together ([`JobId`]). An owner reference may have the UID of a Job in
+//! another namespace, or the wrong name. Such a Pod belongs to an actor without a Job.
 //!
-//! Facts carry versions: an older one never replaces a newer one, so it does not matter whether the watch or
-//! the answer to a write comes first.
+//! Each record has a resourceVersion, and an older version never replaces a newer one. So the order of watch events and
+//! write responses does not matter.
 //!
-//! Must not: decide anything, or queue anybody.
+//! Must not: decide anything, or queue Jobs.
 
 #[cfg(test)]
 mod tests;
@@ -37,47 +37,48 @@ use super::{
 };
 
 slotmap::new_key_type! {
-    /// Which actor is meant. One that is gone is never taken for another.
+    /// The key of an actor. Keys are not reused.
     pub(super) struct ActorKey;
 }
 
-/// See the module's text.
+/// The cache of a shard's Jobs and Pods. Event handlers apply a version and return the actors that it affects, for the
+/// caller to queue.
 #[derive(Debug)]
 pub(super) struct Store {
     finalizer: &'static str,
     actors: SlotMap<ActorKey, Actor>,
     by_job: HashMap<Arc<JobId>, ActorKey>,
-    /// By the Pods' own UIDs, which the server makes.
+    /// By the UID of the Pod, which the server generates.
     placements: HashMap<Uid, Placement>,
     scopes: Scopes,
     seen: Seen,
-    /// What records of indexes may take.
+    /// Memory for index records.
     budget: RecordBudget,
     /// Templates of Jobs and CronJobs.
     pub(super) templates: Templates,
     policies: PolicyMemory,
 }
 
-/// Where a Pod's record lies. An actor with records is taken out of the store only when all is forgotten.
+/// Location of a Pod's record. An actor with records is removed only when its scope is forgotten.
 #[derive(Clone, Copy, Debug)]
 struct Placement {
     actor: ActorKey,
     slot: Slot,
 }
 
-/// What a version of a Job brings.
+/// The effect of a Job event on the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum JobNews {
-    /// Nothing: one that is no older is known.
+    /// None: the cache has this version or a newer one.
     Stale,
-    /// A newer version of a Job that is known.
+    /// A newer version of a cached Job.
     Changed,
-    /// A Job that was not known.
+    /// A Job that was not in the cache.
     New,
 }
 
 impl Store {
-    /// An empty store for Pods of these namespaces (none: of all).
+    /// Creates an empty store for these namespaces; no namespaces means all.
     pub(super) fn new(finalizer: &'static str, namespaces: &[String], seen: Seen) -> Self {
         Self {
             finalizer,
@@ -92,17 +93,17 @@ impl Store {
         }
     }
 
-    /// The same with memory for records of indexes.
+    /// Sets the memory for index records.
     pub(super) fn with_budget(self, budget: RecordBudget) -> Self {
         Self { budget, ..self }
     }
 
-    /// The same with memory for templates.
+    /// Sets the memory for templates.
     pub(super) fn with_templates(self, templates: Templates) -> Self {
         Self { templates, ..self }
     }
 
-    /// The actor of a Job, if there is one.
+    /// Returns the key of a Job's actor.
     pub(super) fn find(&self, job: &JobId) -> Option<ActorKey> {
         self.by_job.get(job).copied()
     }
@@ -115,19 +116,19 @@ impl Store {
         self.actors.get_mut(key)
     }
 
-    /// All actors, in no order.
+    /// Iterates over all actors, in no order.
     pub(super) fn all(&self) -> impl Iterator<Item = &Actor> {
         self.actors.values()
     }
 
-    /// All actors, in the order of their Jobs.
+    /// Returns all actors, in the order of their Jobs.
     pub(super) fn actors(&self) -> Vec<ActorKey> {
         let mut all: Vec<_> = self.by_job.iter().collect();
         all.sort_unstable();
         all.into_iter().map(|(_, key)| *key).collect()
     }
 
-    /// Takes in a version of a Job; whose it is, and what it brings.
+    /// Applies a version of a Job. Returns its actor, and whether the version was new.
     pub(super) fn apply_job(&mut self, decoded: DecodedJob, external: bool) -> (ActorKey, JobNews) {
         let key = self.of(decoded.job.id());
         let actor = &mut self.actors[key];
@@ -147,7 +148,7 @@ impl Store {
             actor.seen();
         }
         if change.is_by_job_controller() {
-            // Others may have changed what is theirs in one whose answer was lost.
+            // The stored status may be ours with other clients' fields changed, if our write had no response.
             let is_own = |tried: &JobStatus| !tried.change_to(status).is_by_job_controller();
             let is_own = actor.tried.iter().any(is_own);
             if is_own {
@@ -180,14 +181,14 @@ impl Store {
         }
     }
 
-    /// Returns whether there is room for the policies and the selector of a Job. A Job that is known stays known.
+    /// Returns true if there is memory for a Job's policies and selector. A Job that is in the cache always has it.
     pub(super) fn has_room_for(&self, decoded: &DecodedJob) -> bool {
         let namespace = &decoded.job.key.namespace;
         self.policies.has_room(namespace, decoded.policy_bytes)
             || self.job(&decoded.job.id()).is_some()
     }
 
-    /// Takes in what the annotations of a Job ask for that was just applied.
+    /// Applies the annotations of a Job version that was just applied.
     pub(super) fn annotate(
         &mut self,
         key: ActorKey,
@@ -215,7 +216,7 @@ impl Store {
         annotated.follow(job, asks.unwrap_or_default(), &actor.pods, means, now);
     }
 
-    /// Takes in that a Job is gone.
+    /// Marks a Job as deleted.
     pub(super) fn delete_job(&mut self, job: &JobId) -> Option<ActorKey> {
         let key = self.find(job)?;
         let actor = &mut self.actors[key];
@@ -226,7 +227,8 @@ impl Store {
         Some(key)
     }
 
-    /// Takes in a version of a Pod; whom it concerns: whose it was, and whose it is if that is another.
+    /// Applies a version of a Pod. Returns the affected actors: the Pod's previous owner, and its new owner if that
+    /// differs.
     pub(super) fn apply_pod(&mut self, pod: DecodedPod<'_>) -> [Option<ActorKey>; 2] {
         let (record, end) = (pod.record, pod.end.as_deref());
         let owner = match pod.controller {
@@ -240,7 +242,7 @@ impl Store {
             };
             let actor = self.find(&job).and_then(|key| self.actors.get(key));
             if actor.is_some_and(|actor| actor.pods_known_at() >= record.resource_version) {
-                // A list of the Job's Pods does not have it any more.
+                // A newer list of the Job's Pods no longer has it.
                 return [None, None];
             }
             let placement = self.insert_into(job, record, end);
@@ -253,7 +255,7 @@ impl Store {
             return [Some(known.actor), None];
         }
         let newest = actor.pods.get(known.slot);
-        // An older fact does not tell whose the Pod is, either.
+        // The owner in a stale version is stale, too.
         if newest.is_some_and(|newest| newest.resource_version > record.resource_version) {
             return [Some(known.actor), None];
         }
@@ -268,7 +270,7 @@ impl Store {
         [Some(known.actor), Some(to.actor)]
     }
 
-    /// Takes in that a Pod is gone; `last` is its last version, if that was shown.
+    /// Removes a deleted Pod. `last` is its last version, if the event has it.
     pub(super) fn delete_pod(
         &mut self,
         uid: Uid,
@@ -285,8 +287,8 @@ impl Store {
         Some(placement.actor)
     }
 
-    /// Takes in that a list of a scope's Pods showed these and no others as of `version`. Pods
-    /// that were created later, as answers to own writes have told, stay.
+    /// Removes the Pods of a scope that a complete list of `version` does not contain. Pods with a newer version, known
+    /// from responses to our writes, stay.
     pub(super) fn retain_pods(
         &mut self,
         namespace: Option<&str>,
@@ -308,7 +310,8 @@ impl Store {
         gone.filter_map(|uid| self.delete_pod(uid, None)).collect()
     }
 
-    /// Takes in that a list of a scope's Jobs showed these and no others.
+    /// Marks the Jobs of a scope as gone that a complete list of `version` does not contain. Jobs cached in a newer
+    /// version stay.
     pub(super) fn retain_jobs(
         &mut self,
         namespace: Option<&str>,
@@ -328,7 +331,7 @@ impl Store {
         gone
     }
 
-    /// The Pods of a scope that are known to be newer than this version.
+    /// Returns the Pods of a scope that are cached in a newer version than this.
     pub(super) fn newer_pods(&self, namespace: Option<&str>, version: u64) -> Vec<(Uid, u64)> {
         let newer = self.placements.iter().filter_map(|(uid, placement)| {
             let actor = &self.actors[placement.actor];
@@ -339,7 +342,7 @@ impl Store {
         newer.collect()
     }
 
-    /// The Jobs of a scope that are known to be newer than this version.
+    /// Returns the Jobs of a scope that are cached in a newer version than this.
     pub(super) fn newer_jobs(&self, namespace: Option<&str>, version: u64) -> Vec<(Uid, u64)> {
         let jobs = self.all().filter_map(|actor| {
             let job = &actor.id.key;
@@ -350,7 +353,7 @@ impl Store {
         jobs.collect()
     }
 
-    /// The Jobs of a scope that are known to be newer than their watch has told.
+    /// Returns the Jobs of a scope that are cached in a newer version than their watch has reached.
     pub(super) fn unseen_jobs(&self, namespace: Option<&str>) -> Vec<(Uid, u64)> {
         let scope = self.scopes.get(namespace);
         scope.map_or_else(Vec::new, |scope| {
@@ -367,8 +370,7 @@ impl Store {
         all
     }
 
-    /// Forgets all there is of a scope. Turns that begin later find nothing; answers to writes that are
-    /// under way are of actors that are no more.
+    /// Forgets a scope. Later syncs find no actors there, and responses to writes in flight find none either.
     pub(super) fn forget(&mut self, namespace: Option<&str>) {
         self.forget_pods(namespace);
         if let Some(scope) = self.scopes.get_mut(namespace) {
@@ -389,7 +391,7 @@ impl Store {
         }
     }
 
-    /// Forgets the Pods of a scope, and how far its watch had come.
+    /// Forgets the Pods of a scope and the progress of their watch.
     pub(super) fn forget_pods(&mut self, namespace: Option<&str>) {
         self.retain_pods(namespace, &HashSet::new(), u64::MAX);
         for key in self.in_scope(namespace) {
@@ -400,32 +402,32 @@ impl Store {
         }
     }
 
-    /// What is known of a Pod.
+    /// Returns a cached Pod.
     pub(super) fn pod(&self, pod: Uid) -> Option<&PodRecord> {
         let placement = self.placements.get(&pod)?;
         self.actors[placement.actor].pods.get(placement.slot)
     }
 
-    /// What is known of a Job.
+    /// Returns a cached Job.
     pub(super) fn job(&self, job: &JobId) -> Option<&Job> {
         self.actors[self.find(job)?].job.as_ref()
     }
 
-    /// Notes how far the watch of the Pods of a scope has come.
+    /// Records the resourceVersion that the Pod watch of a scope has reached.
     pub(super) fn pods_seen(&mut self, namespace: Option<&str>, version: u64) {
         if let Some(scope) = self.scopes.get_mut(namespace) {
             scope.pods_seen = scope.pods_seen.max(version);
         }
     }
 
-    /// Notes how far the watch of the Jobs of a scope has come.
+    /// Records the resourceVersion that the Job watch of a scope has reached.
     pub(super) fn jobs_seen(&mut self, namespace: Option<&str>, version: u64) {
         if let Some(scope) = self.scopes.get_mut(namespace) {
             scope.jobs_seen = scope.jobs_seen.max(version);
         }
     }
 
-    /// As of which version all Pods are known that an actor's Job may have.
+    /// Returns the resourceVersion as of which all Pods of an actor's Job are cached.
     pub(super) fn pods_seen_by(&self, key: ActorKey) -> u64 {
         let actor = self.actors.get(key);
         let scope = actor.and_then(|actor| self.scopes.covering(&actor.id.key.namespace));
@@ -433,9 +435,9 @@ impl Store {
         seen.max(actor.map_or(0, Actor::pods_known_at))
     }
 
-    /// Takes in the answer to the creation of a Pod, and tells whether the Pod is known now. The watch may
-    /// not have told of it yet, or may already have told that it is gone again; the same if the server has
-    /// gone back to an older state, and nobody knows that yet.
+    /// Applies the response to a Pod creation. Returns true if the Pod is now in the cache. The watch may not have
+    /// shown the Pod yet, or may already have shown its deletion. A restored server that was not detected yet looks
+    /// like the latter.
     pub(super) fn pod_created(&mut self, key: ActorKey, record: PodRecord) -> bool {
         let Some(actor) = self.actors.get(key) else {
             return false;
@@ -459,7 +461,7 @@ impl Store {
         true
     }
 
-    /// Takes in what an own write changed in a Pod.
+    /// Applies our own write to a cached Pod.
     pub(super) fn pod_written(
         &mut self,
         key: ActorKey,
@@ -481,7 +483,7 @@ impl Store {
         }
     }
 
-    /// Takes in a Pod of a Job's that the server was asked for, if it is known to be that Job's.
+    /// Applies a Pod from a GET, if the cache has it as this Job's.
     pub(super) fn pod_read(&mut self, key: ActorKey, record: PodRecord) {
         let known = self.placements.get(&record.uid).copied();
         if let Some(known) = known.filter(|known| known.actor == key) {
@@ -489,7 +491,7 @@ impl Store {
         }
     }
 
-    /// Takes in that the server has a Job's status; whether no watch has shown it yet.
+    /// Applies the response to a status write. Returns true if no watch event had shown that version yet.
     pub(super) fn job_status_written(
         &mut self,
         key: ActorKey,
@@ -508,7 +510,7 @@ impl Store {
         true
     }
 
-    /// Takes an actor out of the store, if nothing is left of it.
+    /// Removes an actor if its Job is gone or not cached, and it has no Pods, pending changes or writes in flight.
     pub(super) fn close_if_empty(&mut self, key: ActorKey) {
         let Some(actor) = self.actors.get(key) else {
             return;
@@ -520,7 +522,7 @@ impl Store {
         }
     }
 
-    /// Nobody looks at what has changed of an actor: that is not kept, nor the actor, if nothing is left of it.
+    /// Drops the pending changes of an actor that will not be synced, and the actor if it is empty.
     pub(super) fn set_aside(&mut self, key: ActorKey) {
         if let Some(actor) = self.actors.get_mut(key) {
             while actor.pods.take_dirty().is_some() {}
@@ -528,7 +530,7 @@ impl Store {
         self.close_if_empty(key);
     }
 
-    /// The actor of a Job, made if there is none.
+    /// Returns the actor of a Job; creates it if necessary.
     fn of(&mut self, job: JobId) -> ActorKey {
         if let Some(known) = self.by_job.get(&job) {
             return *known;
@@ -565,7 +567,7 @@ impl Store {
         if known.resource_version > record.resource_version {
             return;
         }
-        // A Pod keeps the index it was first seen with, whatever is done to its annotation.
+        // A Pod keeps its first index, even if its annotation changes.
         record.index = known.index.or(record.index);
         let held = is_held_after_end(Some(known));
         self.seen.pod(held, is_held_after_end(Some(&record)));
@@ -575,7 +577,7 @@ impl Store {
         pods.replace(slot, record);
     }
 
-    /// A Pod is its Job's no more, and may become so again.
+    /// Removes a Pod that its Job no longer owns. The Job may adopt it again.
     fn let_go(&mut self, known: Placement) {
         let Actor {
             pods, annotated, ..

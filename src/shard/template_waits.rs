@@ -1,7 +1,7 @@
-//! Creations of Pods whose Job's template is not in memory: one of them reads the Job, and the others wait for it.
+//! Holds Pod creations without their Job's template in memory: one of them reads the Job, and the others wait for it.
 //!
-//! The one that reads keeps its place among the writes in flight, so that templates which are being read have the same bound
-//! as writes. Those that wait have no place.
+//! The creation that reads keeps its permit, so templates in flight have the same bound as writes. Waiting creations
+//! hold no permit.
 //!
 //! Must not: decide which templates are kept.
 
@@ -24,12 +24,12 @@ use super::{
     writes::{AnsweredWrite, Next, Write, WriteStep},
 };
 
-/// The creations that wait, with their terms, by the actors for which one reads.
+/// The waiting creations, with their terms, by the actor for which one reads.
 #[derive(Debug, Default)]
 pub(super) struct TemplateWaits(HashMap<ActorKey, Vec<(Write, u64)>>);
 
 impl TemplateWaits {
-    /// Has a creation read its Job; or wait, if another creation of the Job does.
+    /// Makes a creation read its Job, or wait if another creation of the Job does.
     pub(super) fn read(&mut self, write: &mut Write) -> Made {
         let is_reading = matches!(write.step, WriteStep::Reading);
         if !is_reading && self.0.contains_key(&write.actor) {
@@ -40,31 +40,31 @@ impl TemplateWaits {
         Made::Call(Named::get_job(&write.job.key))
     }
 
-    /// Adds a creation that waits.
+    /// Adds a waiting creation.
     pub(super) fn wait(&mut self, write: Write, term: u64) {
         self.0.entry(write.actor).or_default().push((write, term));
     }
 
-    /// Gives the creations that waited for this actor's template.
+    /// Takes the creations that waited for this actor's template.
     fn take(&mut self, actor: ActorKey) -> Vec<(Write, u64)> {
         self.0.remove(&actor).unwrap_or_default()
     }
 
-    /// Drops all creations that wait.
+    /// Drops all waiting creations.
     pub(super) fn clear(&mut self) {
         self.0.values_mut().for_each(Vec::clear);
     }
 }
 
 impl Shard {
-    /// Returns whether a write that holds a place may create its Pod now.
+    /// Returns true if a write that holds a permit may create its Pod now.
     pub(super) fn may_begin(&self, write: &Write, place: &Place) -> bool {
         let actor = self.store.get(write.actor);
         let is_wanted = actor.is_some_and(|actor| actor.wants(&write.op));
         is_wanted && self.retirement.is_none() && self.outbox.is_of_this_term(place)
     }
 
-    /// Queues the creations again that waited for the Job's template.
+    /// Queues the creations that waited for the Job's template.
     pub(super) fn release(&mut self, actor: ActorKey) {
         for (write, term) in self.for_template.take(actor) {
             let (job, rank) = (Arc::clone(&write.job), write.op.rank());
@@ -74,8 +74,8 @@ impl Shard {
 }
 
 impl AnsweredWrite<'_> {
-    /// Takes in the Job with its template, of which a Pod is to be made: only of the generation that is known, as the
-    /// machine decided by that.
+    /// Applies the Job from a GET and creates a Pod from its template. The Job must have the cached generation, because
+    /// the machine's decision is based on it.
     pub(super) fn template_read(
         &mut self,
         pod: NewPod,
@@ -84,7 +84,7 @@ impl AnsweredWrite<'_> {
     ) -> Next {
         let shard = &mut *self.shard;
         shard.metrics.template_reads.inc();
-        // It is asked for again by the Job's backoff, with what the watch has told by then.
+        // The Job's backoff repeats the creation, with newer events by then.
         let refused = Next::Over(Outcome::PodNotCreated(pod.id(), CreateError::Refused));
         let answer = match result {
             Ok(answer) => answer,

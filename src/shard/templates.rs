@@ -1,14 +1,14 @@
-//! The Pod templates of Jobs and the Job templates of CronJobs, as far as memory is given for them.
+//! Keeps the Pod templates of Jobs and the Job templates of CronJobs in bounded memory.
 //!
-//! A template may have a MiB or more, and a tenant may have thousands of objects, so that what is kept has a limit: of all
-//! namespaces together, and half of it for each. A template that is not kept is read from the API server when it is
-//! needed, by a write that waits in its own namespace's turn.
+//! A template may have a MiB or more, and a tenant may have thousands of objects. So there is a limit for all
+//! namespaces together, and half of it for each namespace. A template that is not kept is read from the API server when
+//! needed, by a write in its own namespace's queue.
 //!
-//! Whatever an object's version brings is kept if there is room, or if namespaces with more give way. What was needed and
-//! had to be read takes the place of what its namespace has not used for longest. So a namespace with small templates
-//! keeps them whatever others have.
+//! A template from an event is kept if there is room, or if larger namespaces give way. A template that had to be read
+//! replaces the ones that its namespace has not used for longest. So a namespace with small templates keeps them,
+//! whatever the others have.
 //!
-//! Must not: read anything, or know what a template says.
+//! Must not: read anything, or know the content of a template.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -25,17 +25,17 @@ use crate::{
     wire::PodTemplate,
 };
 
-/// A template that is kept.
+/// A template in memory.
 #[derive(Clone, Debug)]
 pub(super) enum Template {
-    /// A Job's, ready to make Pods of, or why it makes none.
+    /// A Job's template, parsed, or the reason why it makes no Pods.
     Pods(Arc<Result<PodTemplate, String>>),
-    /// A CronJob's, as it came.
+    /// A CronJob's template, as received.
     Jobs(Arc<RawValue>),
 }
 
 impl Template {
-    /// The bytes that it takes.
+    /// Returns its size in bytes.
     fn bytes(&self) -> usize {
         match self {
             Self::Pods(template) => match &**template {
@@ -50,14 +50,14 @@ impl Template {
 /// The templates of a shard, by the UIDs of their objects.
 #[derive(Debug, Default)]
 pub(super) struct Templates {
-    /// The most bytes.
+    /// The limit in bytes.
     most: usize,
     used: usize,
     kept: HashMap<Uid, Kept>,
     namespaces: HashMap<CompactString, OfNamespace>,
     /// Namespaces by their bytes; the last has the most.
     by_size: BTreeSet<(usize, CompactString)>,
-    /// Grows with each template that is put in.
+    /// Incremented for each new position.
     clock: u64,
     metrics: Arc<Metrics>,
 }
@@ -68,9 +68,9 @@ struct Kept {
     generation: i64,
     namespace: CompactString,
     bytes: usize,
-    /// Its place in the order of its namespace.
+    /// Position in the order of its namespace.
     at: u64,
-    /// It was used since it was put there.
+    /// Used since it was put at this position.
     is_used: bool,
 }
 
@@ -83,7 +83,7 @@ struct OfNamespace {
 }
 
 impl Templates {
-    /// None, and room for so many bytes.
+    /// Creates an empty cache of this many bytes.
     pub(super) fn new(most: usize, metrics: Arc<Metrics>) -> Self {
         Self {
             most,
@@ -96,7 +96,7 @@ impl Templates {
         }
     }
 
-    /// The most bytes that one namespace may have, and so any template.
+    /// The most bytes of one namespace, and so of any template.
     pub(super) fn most_of_namespace(&self) -> usize {
         self.most / 2
     }
@@ -113,7 +113,8 @@ impl Templates {
         kept.is_some_and(|kept| kept.generation == generation)
     }
 
-    /// Takes in the template that a version of a Job has brought, if it makes Pods: it is kept if there is room.
+    /// Applies the template of a Job version: keeps it if there is room, and drops the previous one. None means that
+    /// the Job makes no Pods.
     pub(super) fn handle_job(&mut self, job: &Job, template: Option<&RawValue>, finalizer: &str) {
         let namespace = &job.key.namespace;
         let Some(template) = template else {
@@ -123,7 +124,7 @@ impl Templates {
             return;
         }
         self.forget(job.uid);
-        // To render it is work: it is not done in vain.
+        // Do not parse a template that would not be kept.
         if self.has_room(namespace, template.get().len()) {
             let template = rendered(job, template, finalizer);
             self.offer(
@@ -134,7 +135,7 @@ impl Templates {
         }
     }
 
-    /// The Pod template of a Job, if it is kept.
+    /// Returns the Pod template of a Job, if it is kept.
     pub(super) fn pods_of(&mut self, job: Uid) -> Option<Arc<Result<PodTemplate, String>>> {
         match self.get(job)? {
             Template::Pods(template) => Some(template),
@@ -142,7 +143,7 @@ impl Templates {
         }
     }
 
-    /// The Job template of a CronJob, if it is kept.
+    /// Returns the Job template of a CronJob, if it is kept.
     pub(super) fn jobs_of(&mut self, cron_job: Uid) -> Option<Arc<RawValue>> {
         match self.get(cron_job)? {
             Template::Jobs(template) => Some(template),
@@ -150,21 +151,21 @@ impl Templates {
         }
     }
 
-    /// Returns true if there is room for a template of about so many bytes.
+    /// Returns true if there is room for a template of about this size.
     pub(super) fn has_room(&self, namespace: &str, bytes: usize) -> bool {
         let after = self.bytes_of(namespace) + bytes;
         let over = (self.used + bytes).saturating_sub(self.most);
         after <= self.most_of_namespace() && (over == 0 || self.larger_than(after) >= over)
     }
 
-    /// Bytes that namespaces have which have more than so many, as far as they have more.
+    /// Sums the bytes that namespaces have beyond this size.
     fn larger_than(&self, bytes: usize) -> usize {
         let larger = self.by_size.iter().rev();
         let larger = larger.take_while(|(size, _)| *size > bytes);
         larger.map(|(size, _)| size - bytes).sum()
     }
 
-    /// Keeps a template that a version of an object has brought, in place of the one before, if there is room.
+    /// Keeps a template from an event, in place of the previous one, if there is room.
     pub(super) fn offer(
         &mut self,
         namespace: &CompactString,
@@ -177,7 +178,7 @@ impl Templates {
         }
     }
 
-    /// Keeps a template that was needed and had to be read; what its namespace has not used for longest gives way.
+    /// Keeps a template that had to be read. The ones that its namespace has not used for longest give way.
     pub(super) fn keep(
         &mut self,
         namespace: &CompactString,
@@ -240,8 +241,8 @@ impl Templates {
         self.metrics.template_bytes.dec_by(signed(kept.bytes));
     }
 
-    /// Drops the template that a namespace has not used for longest: each that was used since it was put there has a
-    /// second chance.
+    /// Drops the template that a namespace has not used for longest (second chance: one that was used since it was put
+    /// at its position moves to the end).
     fn evict_from(&mut self, namespace: &CompactString) {
         while let Some(of) = self.namespaces.get_mut(namespace)
             && let Some((_, oldest)) = of.order.pop_first()
@@ -265,7 +266,7 @@ impl Templates {
         self.namespaces.get(namespace).map_or(0, |of| of.bytes)
     }
 
-    /// Changes what a namespace has, and where it stands among all.
+    /// Changes the size of a namespace, and its position among all.
     fn resize(&mut self, namespace: &CompactString, change: impl FnOnce(&mut OfNamespace)) {
         let of = self.namespaces.entry(namespace.clone()).or_default();
         let before = of.bytes;
@@ -292,7 +293,7 @@ impl Drop for Templates {
     }
 }
 
-/// A Job's template, ready to make Pods of, or why it makes none.
+/// Parses a Job's template. Returns the error if it makes no Pods.
 pub(super) fn rendered(
     job: &Job,
     template: &RawValue,
@@ -353,7 +354,7 @@ mod tests {
         offer(&mut templates, "small", 20, 10);
         assert_eq!(kept(&templates, 20..21), [20]);
         assert_eq!(templates.kept.len(), 10, "one large one gave way");
-        // A third large one gets its share of what two had.
+        // A third large namespace gets its share of the memory of the two.
         for uid in 30..40 {
             offer(&mut templates, "c", uid, 100);
         }

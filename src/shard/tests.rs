@@ -1,4 +1,4 @@
-//! What a shard asks a server for, call by call, and what it makes of odd answers.
+//! Tests the requests of a shard one by one, and its handling of unexpected responses.
 
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -30,7 +30,7 @@ const LIST: &str = "GET /api/v1/namespaces/d/pods?labelSelector=";
 
 const REMOVAL: &str = "PATCH /api/v1/namespaces/d/pods/p";
 
-/// A call that was asked for.
+/// A request of the shard.
 #[derive(Debug)]
 pub(super) struct Asked {
     id: CallId,
@@ -67,14 +67,14 @@ fn body(object: &Value) -> Result<Bytes, ApiError> {
     Ok(object.to_string().into())
 }
 
-/// A Job, or a Pod of the Job, as that of another Job.
+/// Returns an object with the Job's UID replaced by that of another Job.
 fn of_job(number: u128, object: &Value) -> Value {
     let text = object.to_string().replace(&uid(JOB), &uid(1_000 * number));
     let text = text.replace("\"j\"", &format!("\"j{number}\""));
     serde_json::from_str(&text).expect("JSON")
 }
 
-/// The Job, with these members of its spec.
+/// Returns the Job with these fields in its spec.
 pub(super) fn job(version: u64, spec: &Value) -> Value {
     let labels = json!({"batch.kubernetes.io/controller-uid": uid(JOB)});
     let mut job = json!({
@@ -91,7 +91,7 @@ pub(super) fn job(version: u64, spec: &Value) -> Value {
     job
 }
 
-/// A Pod of the Job's.
+/// Returns a Pod of the Job.
 pub(super) fn pod(name: &str, number: u128, version: u64, phase: &str) -> Value {
     json!({
         "metadata": {
@@ -106,7 +106,7 @@ pub(super) fn pod(name: &str, number: u128, version: u64, phase: &str) -> Value 
 }
 
 impl World {
-    /// One in which so many writes may be under way.
+    /// Creates a world with this maximum of writes in flight.
     fn new(max_in_flight: usize) -> Self {
         Self::with(Settings::of_jobs(max_in_flight))
     }
@@ -152,7 +152,7 @@ impl World {
         self.shard.hear(News { change, object }, self.now);
     }
 
-    /// The next call that may go now, but for Events.
+    /// Returns the next request that may be sent, Events excluded.
     pub(super) fn asked(&mut self) -> Option<Asked> {
         loop {
             let request = self.shard.poll_request(self.now)?;
@@ -165,7 +165,7 @@ impl World {
         }
     }
 
-    /// The next call, which is this one.
+    /// Returns the next request, which must be this one.
     fn asks(&mut self, start: &str) -> Asked {
         let asked = self.asked().expect("a call");
         assert!(asked.what.starts_with(start), "{asked:?}");
@@ -177,7 +177,7 @@ impl World {
         self.shard.handle(input, self.now);
     }
 
-    /// What a server would say that does what it is asked for.
+    /// Responds as a server that applies the request.
     pub(super) fn done(&mut self, asked: &Asked) {
         let mut object = asked.body.clone();
         let version = self.next_version();
@@ -189,7 +189,7 @@ impl World {
         self.answer(asked, body(&object));
     }
 
-    /// The connection to the server broke, or the server is heard again.
+    /// Breaks or restores the connection to the server.
     fn hear_connection(&mut self, is_heard: bool) {
         self.shard.notice(&Notice::History {
             number: 0,
@@ -200,7 +200,7 @@ impl World {
         });
     }
 
-    /// Does all that is asked for, for a while: this is not among it.
+    /// Answers all requests for a while; this one must not be among them.
     fn never_asks(&mut self, what: &str) {
         for _ in 0..10 {
             let asked = self.do_all();
@@ -209,7 +209,7 @@ impl World {
         }
     }
 
-    /// Does all that is asked for; what that was.
+    /// Answers all requests, and returns them.
     pub(super) fn do_all(&mut self) -> Vec<String> {
         let mut all = Vec::new();
         while let Some(asked) = self.asked() {
@@ -219,7 +219,8 @@ impl World {
         all
     }
 
-    /// Does so many calls, the oldest first, each after such a time; how many for Pods are under way then.
+    /// Answers this many requests, the oldest first, each after this time. Returns the number of Pod requests in flight
+    /// then.
     fn do_slowly(&mut self, calls: usize, each: Duration) -> usize {
         let mut under_way = VecDeque::new();
         for _ in 0..calls {
@@ -233,7 +234,7 @@ impl World {
         under_way.len()
     }
 
-    /// Waits for a call, and does all others that are asked for meanwhile; how long it took.
+    /// Waits for a request and answers all others meanwhile. Returns it and the time it took.
     pub(super) fn wait_for(&mut self, start: &str) -> (Asked, Duration) {
         let began = self.now.monotonic;
         for _ in 0..100 {
@@ -261,7 +262,7 @@ fn a_status_that_another_was_quicker_to_write_is_not_written() {
     world.answer(&status, refusal(409, "Conflict", "modified"));
     let look = world.asks(LOOK);
     world.answer(&look, body(&job(9, &json!({}))));
-    // No status has named the Pod: its finalizer stays.
+    // No status has recorded the Pod: its finalizer stays.
     assert_eq!(world.do_all(), Vec::<String>::new());
     world.hear_job(&job(9, &json!({})));
     let (status, _) = world.wait_for("PATCH");
@@ -271,7 +272,7 @@ fn a_status_that_another_was_quicker_to_write_is_not_written() {
     world.asks(REMOVAL);
 }
 
-/// Bodies of answers with a success code that are not the object that was meant.
+/// Bodies of success responses without the expected object.
 fn foreign_bodies() -> [Result<Bytes, ApiError>; 5] {
     let another = of_job(99, &job(300, &json!({})));
     [
@@ -311,7 +312,10 @@ fn a_success_without_the_object_that_was_meant_is_no_answer() {
 fn what_was_given_up_with_the_lease_is_no_event() {
     for (error, reported) in [
         (ApiError::given_up("given up"), None),
-        (ApiError::no_answer("reset"), Some("Error creating: reset")),
+        (
+            ApiError::no_answer("reset"),
+            Some("Error creating: no answer: reset"),
+        ),
     ] {
         let mut world = World::new(8);
         world.hear_job(&job(6, &json!({})));
@@ -320,6 +324,50 @@ fn what_was_given_up_with_the_lease_is_no_event() {
         world.answer(&creation, Err(error));
         let report = world.shard.outbox.events.take_report();
         assert_eq!(report.map(|it| it.message).as_deref(), reported);
+    }
+}
+
+/// Takes and counts the queued Warnings.
+fn take_warnings(world: &mut World) -> usize {
+    let reports = iter::from_fn(|| world.shard.outbox.events.take_report());
+    reports
+        .filter(|it| it.severity == crate::decide::Severity::Warning)
+        .count()
+}
+
+#[test]
+fn a_write_that_stays_without_an_answer_is_reported_after_ten_seconds() {
+    for write in [STATUS, REMOVAL] {
+        let mut world = World::new(8);
+        world.hear_pod(Change::Applied, &pod("p", 7, 5, "Succeeded"));
+        world.hear_job(&job(6, &json!({})));
+        let (first, _) = world.wait_for(write);
+        let began = world.now.monotonic;
+        let mut asked = first;
+        let mut reported = 0;
+        while world.now.monotonic.since(began) < Duration::from_secs(60) {
+            world.answer(&asked, Err(ApiError::no_answer("reset")));
+            let lasts = world.now.monotonic.since(began);
+            let is_reported = take_warnings(&mut world) > 0;
+            assert_eq!(is_reported, lasts >= Duration::from_secs(10), "{lasts:?}");
+            reported += usize::from(is_reported);
+            (asked, _) = world.wait_for(write);
+        }
+        assert!(reported > 0, "{write}");
+        // A response ends the silence.
+        world.done(&asked);
+        let mut other = World::new(8);
+        other.hear_pod(Change::Applied, &pod("p", 7, 5, "Succeeded"));
+        other.hear_job(&job(6, &json!({})));
+        let (asked, _) = other.wait_for(write);
+        other.answer(&asked, Err(ApiError::no_answer("reset")));
+        let (asked, _) = other.wait_for(write);
+        other.answer(&asked, refusal(500, "InternalError", "no"));
+        take_warnings(&mut other);
+        other.now = other.now + Duration::from_secs(20);
+        let (asked, _) = other.wait_for(write);
+        other.answer(&asked, Err(ApiError::no_answer("reset")));
+        assert_eq!(take_warnings(&mut other), 0, "{write}");
     }
 }
 
@@ -340,7 +388,7 @@ fn a_pod_keeps_its_first_index_though_its_annotation_is_edited() {
     assert_eq!(status.body["status"]["completedIndexes"], "0");
 }
 
-/// The Warnings of this reason that the shard sends to the server next.
+/// Counts the Warnings of this reason that the shard sends next.
 fn warnings(world: &mut World, reason: &str) -> usize {
     let mut found = 0;
     for _ in 0..10 {
@@ -420,7 +468,7 @@ fn statuses_that_another_controller_writes_are_noticed() {
     assert!(is_contested(&world));
 }
 
-/// Kueue clears the start time of each Job that it suspends, and others have conditions of their own.
+/// Kueue clears the start time of each Job that it suspends, and other clients write conditions of their own.
 #[test]
 fn fields_that_others_write_are_no_sign_of_another_job_controller() {
     let mut settings = Settings::of_jobs(8);
@@ -466,11 +514,11 @@ fn a_job_of_another_manager_is_contested_by_nobody_while_it_runs_or_goes() {
     world.hear(Change::Deleted, Observed::Job(Box::new(read)));
     let actors = world.shard.store.all();
     assert_eq!(actors.map(|actor| actor.foreign_statuses).sum::<u32>(), 0);
-    // Its Pods are let go: nobody else does that.
+    // Its Pods are freed: no other controller does that.
     world.asks(REMOVAL);
 }
 
-/// In a quiet cluster the watch tells of a version only with its next bookmark, up to a minute later.
+/// In a quiet cluster the watch shows a version only with its next bookmark, up to a minute later.
 #[test]
 fn a_job_whose_counts_another_wrote_goes_on_with_pods_that_the_server_is_asked_for() {
     let mut world = World::new(8);
@@ -485,7 +533,7 @@ fn a_job_whose_counts_another_wrote_goes_on_with_pods_that_the_server_is_asked_f
     let (first, took) = world.wait_for(LIST);
     assert!(took < Duration::from_millis(500), "{took:?}");
     assert!(first.what.ends_with("limit=500"), "{first:?}");
-    // A page that is older than the status is of no use, nor is a refusal.
+    // A page older than the status is of no use, nor is a refusal.
     let page = |version: &str, items: Vec<Value>, token: &str| {
         body(&json!({"metadata": {"resourceVersion": version, "continue": token}, "items": items}))
     };
@@ -505,7 +553,7 @@ fn a_job_whose_counts_another_wrote_goes_on_with_pods_that_the_server_is_asked_f
     let (third, _) = world.wait_for(LIST);
     // The other controller has counted one Pod, which is gone.
     world.answer(&third, page("301", vec![pod("p", 7, 5, "Running")], ""));
-    // The watch is late to tell how that one ended.
+    // The watch shows late how that one ended.
     world.hear_pod(Change::Applied, &pod("q", 8, 250, "Failed"));
     let (mut statuses, mut removals) = (Vec::new(), 0);
     for _ in 0..5 {
@@ -574,7 +622,7 @@ fn a_server_whose_cron_job_is_older_than_it_told_tells_another_history() {
         let mut world = refused_and_found(found);
         assert_eq!(world.shard.poll_report(), report);
         if report.is_none() {
-            // What is newer is taken in, and a status written on top of it.
+            // A newer version is applied, and a status is written on top of it.
             let (look, _) = world.wait_for("GET /apis/batch/v1/namespaces/d/jobs/c-1");
             world.answer(&look, refusal(404, "NotFound", "no such Job"));
             let status = world.asks("PATCH /apis/batch/v1/namespaces/d/cronjobs/c/status");
@@ -587,7 +635,7 @@ fn a_server_whose_cron_job_is_older_than_it_told_tells_another_history() {
         hear(&mut world, Change::Listed(20), found);
         assert_eq!(world.shard.poll_report(), report);
     }
-    // A list is older than what an answer told, and the watch that goes on from it shows it, or never does.
+    // A list is older than a version from a response. The watch from that list shows the version, or never does.
     for (shows, report) in [(true, None), (false, Some(0))] {
         let mut world = refused_and_found(9);
         hear(&mut world, Change::Listed(8), 6);
@@ -678,6 +726,17 @@ fn a_pod_that_has_the_name_may_be_somebody_elses() {
     }
 }
 
+/// A webhook chooses its reason freely: only a message with the Pod's name is the server's.
+#[test]
+fn a_webhook_that_says_already_exists_refuses_the_pod() {
+    let mut world = World::new(8);
+    world.hear_job(&job(6, &json!({})));
+    let (first, _) = world.wait_for(POST_POD);
+    let message = "admission webhook \"quota\" denied the request: taken";
+    world.answer(&first, refusal(409, "AlreadyExists", message));
+    assert_eq!(warnings(&mut world, "FailedCreate"), 1);
+}
+
 #[test]
 fn a_pod_that_has_the_name_may_be_the_one_that_was_to_be_made() {
     let mut world = World::new(8);
@@ -695,7 +754,7 @@ fn a_pod_that_has_the_name_may_be_the_one_that_was_to_be_made() {
 
 #[test]
 fn a_pod_that_the_watch_does_not_know_is_not_asked_for_again_at_once() {
-    // The server was set back to an older state, and no list has said so yet.
+    // The server was restored from a backup, and no list has shown it yet.
     let mut world = World::new(8);
     world.hear_job(&job(6, &json!({})));
     world
@@ -727,7 +786,7 @@ fn no_finalizer_goes_while_the_server_may_have_been_set_back() {
     world.hear_connection(false);
     world.done(&status);
     world.never_asks(REMOVAL);
-    // The watch tells of the status.
+    // The watch shows the status.
     let named = world.version;
     world.hear_job(&job(named, &json!({})));
     world.hear_connection(true);
@@ -736,7 +795,7 @@ fn no_finalizer_goes_while_the_server_may_have_been_set_back() {
 
 #[test]
 fn no_finalizer_goes_by_a_status_that_only_an_answer_told_before_a_connection_broke() {
-    // The server is asked for the Job.
+    // The Job is read from the server.
     let asked = |(is_told_before, is_listed): (bool, bool)| {
         let mut world = World::new(8);
         world.hear_pod(Change::Applied, &pod("p", 7, 5, "Succeeded"));
@@ -751,7 +810,7 @@ fn no_finalizer_goes_by_a_status_that_only_an_answer_told_before_a_connection_br
         }
         world.hear_connection(true);
         if is_listed {
-            // A list that is older than the answer says nothing of it.
+            // A list older than the response proves nothing.
             let older = world.version - 1;
             (world.shard).notice(&Notice::Complete(extent(Kind::Job), older));
         }
@@ -774,7 +833,7 @@ fn no_finalizer_goes_by_a_status_that_only_an_answer_told_before_a_connection_br
         let (mut world, look) = asked(way);
         world.answer(&look, refusal(500, "InternalError", "later"));
         world.wait_for(LOOK);
-        // The watch tells it first.
+        // The watch shows it first.
         world.hear_job(&job(world.version, &json!({})));
         world.wait_for(REMOVAL);
     }
@@ -795,7 +854,7 @@ fn a_pod_is_not_counted_while_it_is_being_adopted() {
     let (status, _) = world.wait_for(STATUS);
     world.done(&status);
     let (removal, _) = world.wait_for(REMOVAL);
-    // Somebody takes the owner off, and then the finalizer is gone, too.
+    // A user removes the owner, and then the finalizer is gone, too.
     let named = world.next_version();
     world.hear_pod(
         Change::Applied,
@@ -829,7 +888,7 @@ fn news_that_are_older_than_an_own_write_adopt_nothing() {
     let (status, _) = world.wait_for(STATUS);
     world.done(&status);
     let (removal, _) = world.wait_for(REMOVAL);
-    // Somebody took the owner off before the finalizer went, and the watch tells it late.
+    // A user removed the owner before the finalizer was removed, and the watch shows it late.
     let orphaned = world.next_version();
     world.done(&removal);
     let mut orphan = pod("p", 7, orphaned, "Failed");
@@ -866,7 +925,7 @@ fn a_pod_that_was_changed_on_its_way_in_is_not_made_again_at_once() {
     changed["metadata"]["labels"] = json!({});
     changed["status"] = json!({"phase": "Pending"});
     world.answer(&creation, body(&changed));
-    // The watch tells of it, and as the Job does not mean such Pods it is released.
+    // The watch shows it. The Job's selector does not match such Pods, so it is released.
     world.hear_pod(Change::Applied, &changed);
     let asked = world.do_all();
     assert!(
@@ -937,7 +996,8 @@ fn a_giant_gives_room_where_patches_take_longer_the_more_there_are() {
     assert_eq!(left, [32, 32]);
 }
 
-/// Of so many Jobs, whose Pods have all ended and were named by a status, how many take finalizers off at once.
+/// Returns the number of finalizer removals that start at once, for this many Jobs whose finished Pods are all recorded
+/// in a status.
 fn go_on_at_once(jobs: u128, pods: u128) -> usize {
     let mut world = World::new(1_000);
     for number in 1..=jobs {
@@ -966,7 +1026,7 @@ fn go_on_at_once(jobs: u128, pods: u128) -> usize {
 fn jobs_of_one_pod_wait_for_no_others() {
     let more = u128::from(SyncRate::AT_ONCE) + 10;
     assert_eq!(go_on_at_once(more, 1) as u128, more);
-    // Those of several wait, so that they hear of several.
+    // Jobs with several Pods wait, so that one sync handles several events.
     assert_eq!(go_on_at_once(more, 2) as u32, SyncRate::AT_ONCE);
 }
 
@@ -1030,12 +1090,12 @@ fn a_list_that_is_older_than_a_pod_does_not_take_it_away() {
     let (creation, _) = world.wait_for(POST_POD);
     world.done(&creation);
     world.do_all();
-    // As it was before the Pod was made, which the watch is yet to tell of.
+    // The Pod list is from before the Pod's creation, which the watch has not shown yet.
     world
         .shard
         .notice(&Notice::Complete(extent(Kind::Pod), 100));
     assert_eq!(world.do_all(), Vec::<String>::new());
-    // Now it is gone indeed.
+    // Now the Pod is really gone.
     let version = world.next_version();
     world
         .shard
@@ -1056,7 +1116,7 @@ fn waits_go_on_when_the_clock_is_set_back() {
     assert!(waited <= Duration::from_secs(2), "{waited:?}");
 }
 
-/// A Pod without owner that the Job means.
+/// Returns a Pod without an owner that the Job's selector matches.
 fn orphan() -> Value {
     let mut orphan = pod("o", 7, 5, "Running");
     orphan["metadata"]["ownerReferences"] = json!([]);
@@ -1177,7 +1237,7 @@ fn a_pod_that_is_deleting_no_more_tells_another_history() {
         pod["metadata"]["deletionTimestamp"] = json!("1970-01-12T13:46:50Z");
         pod
     };
-    // One that was deleted by the answer alone, or that the watch has told of.
+    // Deleted according to the response only, or also to the watch.
     for is_told in [false, true] {
         let mut world = World::new(8);
         world.hear_pod(Change::Applied, &pod("p", 7, 5, "Running"));
@@ -1193,7 +1253,7 @@ fn a_pod_that_is_deleting_no_more_tells_another_history() {
             world.hear_pod(Change::Applied, &deleting(208));
             world.hear_pod(Change::Applied, &deleting(209));
         }
-        // What is older is no contradiction.
+        // An older version is no contradiction.
         world.hear_pod(Change::Applied, &pod("p", 7, 207, "Running"));
         assert_eq!(world.shard.poll_report(), None);
         world.hear_pod(Change::Applied, &pod("p", 7, 212, "Running"));
@@ -1217,7 +1277,7 @@ fn a_pod_that_is_listed_as_set_back_tells_another_history() {
         (running(208), ended(212), false),
     ];
     for (known, listed, is_proof) in cases {
-        // What a watch tells somebody may have done by hand.
+        // A user may have caused this watch event by hand.
         for (change, report) in [
             (Change::Listed(213), is_proof.then_some(0)),
             (Change::Applied, None),
@@ -1240,9 +1300,78 @@ fn a_job_that_is_deleting_no_more_tells_another_history() {
     let mut deleting = job(208, &json!({"suspend": true}));
     deleting["metadata"]["deletionTimestamp"] = json!("1970-01-12T13:46:50Z");
     world.hear_job(&deleting);
-    // What is older is no contradiction.
+    // An older version is no contradiction.
     world.hear_job(&job(207, &json!({"suspend": true})));
     assert_eq!(world.shard.poll_report(), None);
     world.hear_job(&job(212, &json!({"suspend": true})));
     assert_eq!(world.shard.poll_report(), Some(0));
+}
+
+#[test]
+fn a_job_whose_deletion_failed_once_leaves_nothing_when_it_is_deleted() {
+    let settings = Settings {
+        controllers: Controllers {
+            ttl: true,
+            ..Settings::of_jobs(8).controllers
+        },
+        ..Settings::of_jobs(8)
+    };
+    let mut world = World::with(settings);
+    let mut done = job(5, &json!({"ttlSecondsAfterFinished": 0}));
+    done["status"] = json!({"conditions": [{"type": "Complete", "status": "True",
+        "lastTransitionTime": "1970-01-12T13:46:40Z"}]});
+    world.hear_job(&done);
+    for answer in [refusal(500, "InternalError", "try again"), body(&json!({}))] {
+        let (look, _) = world.wait_for("GET /apis/batch/v1/namespaces/d/jobs/j");
+        world.answer(&look, body(&done));
+        let (deletion, _) = world.wait_for("DELETE /apis/batch/v1/namespaces/d/jobs/j");
+        let is_last = answer.is_ok();
+        let mut answer = answer;
+        if is_last {
+            done["metadata"]["deletionTimestamp"] = json!("1970-01-12T13:47:00Z");
+            answer = body(&done);
+        }
+        world.answer(&deletion, answer);
+        let left = format!("{:?}", world.shard.ttl);
+        assert_ne!(left.contains(&uid(JOB)), is_last, "{left}");
+    }
+}
+
+#[test]
+fn an_event_that_the_server_has_deleted_is_created_again() {
+    let mut world = World::new(8);
+    world.hear_job(&job(5, &json!({})));
+    let creation = world.asks(POST_POD);
+    world.answer(&creation, refusal(403, "Forbidden", "not now"));
+    let mut events = Vec::new();
+    for _ in 0..200 {
+        while let Some(request) = world.shard.poll_request(world.now) {
+            let asked = Asked {
+                id: request.id,
+                what: format!("{} {}", request.call.method, request.call.path),
+                body: serde_json::from_slice(&request.call.body).unwrap_or_default(),
+            };
+            if !asked.what.contains("/events") {
+                match asked.what.as_str() {
+                    POST_POD => world.answer(&asked, refusal(403, "Forbidden", "not now")),
+                    _ => world.done(&asked),
+                }
+                continue;
+            }
+            events.push(asked.what.clone());
+            match asked.what.starts_with("PATCH") {
+                true => world.answer(&asked, refusal(404, "NotFound", "gone")),
+                false => world.done(&asked),
+            }
+        }
+        if let Some(patched) = events.iter().position(|what| what.starts_with("PATCH"))
+            && let Some(next) = events.get(patched + 1)
+        {
+            assert!(next.starts_with("POST"), "{events:?}");
+            return;
+        }
+        let left = world.shard.poll_timeout().left(world.now);
+        world.now = world.now + left.expect("the Job tries again");
+    }
+    panic!("no Event was patched and created again: {events:?}");
 }

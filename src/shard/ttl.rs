@@ -1,9 +1,8 @@
-//! Deletes finished Jobs when their time has come.
+//! Deletes finished Jobs when their TTL has expired.
 //!
-//! Fed with the news of Jobs; a Job that waits costs its place in the queue, nothing else, and
-//! nobody goes through all of them.
+//! Handles Job events. A waiting Job costs only its entry in the queue, and there is no scan over all Jobs.
 //!
-//! Must not: decide which Job goes when, that is [`Step`]; or wait, or read a clock.
+//! Must not: decide which Job is deleted when, that is [`Step`]; or wait, or read a clock.
 
 use std::sync::Arc;
 
@@ -20,34 +19,34 @@ use crate::{
 
 use super::outbox::{Caller, Named, Outbox};
 
-/// The work queue's name.
+/// Name of the work queue.
 pub(super) const QUEUE: &str = "ttl_jobs_to_delete";
 
-/// See the module's text.
+/// The TTL queue of a shard, and the syncs in flight.
 #[derive(Debug)]
 pub(super) struct Ttl {
     queue: MeasuredQueue<Arc<JobId>>,
     mode: Mode,
-    /// The Jobs whose turns wait for an answer.
+    /// Jobs with a sync that waits for a response.
     under_way: HashMap<Arc<JobId>, TtlCall>,
-    /// How many turns there may be at once.
+    /// The maximum number of concurrent syncs.
     concurrent: usize,
 }
 
-/// What an answer is about.
+/// The purpose of a request.
 #[derive(Debug)]
 enum TtlCall {
-    /// The Job as it is now.
+    /// Reads the Job.
     Look,
-    /// Its deletion.
+    /// Deletes the Job.
     Deletion {
-        /// When its time came.
+        /// When the TTL expired.
         expired: Time,
     },
 }
 
 impl Ttl {
-    /// No Job is known yet.
+    /// Creates it with an empty queue.
     pub(super) fn new(
         mode: Mode,
         backoff: Exponential,
@@ -62,20 +61,20 @@ impl Ttl {
         }
     }
 
-    /// Whether a Job's news are of interest. Instead of the built-in controllers any Job is cleaned
-    /// up, whoever manages it; beside them only our own.
+    /// Returns true if the Job's events are relevant. In replacement of the built-in controllers all Jobs are cleaned
+    /// up, whichever controller manages them; beside them only our own.
     pub(super) fn concerns(&self, job: &Job) -> bool {
         let ours = self.mode.replaces_built_in() || self.mode.manages(job);
         ours && concerns(job)
     }
 
-    /// The store has news of a Job that are of interest.
+    /// Queues a Job after a relevant event.
     pub(super) fn heard(&mut self, job: Arc<JobId>) {
         self.queue.add(job);
     }
 
-    /// Gives the next Job its turn; false if there is none that may have one. `known` gives the Job as the
-    /// store has it, unless it is gone. To be called only when all is known.
+    /// Starts the next sync. Returns false if none may start. `known` returns the cached Job, unless it is gone.
+    /// Requires that Jobs are fully synced.
     pub(super) fn work(
         &mut self,
         known: impl FnOnce(&JobId) -> Option<Job>,
@@ -97,7 +96,7 @@ impl Ttl {
         self.under_way.len() < self.concurrent
     }
 
-    /// Takes in what came of a turn's call, and goes on with the turn.
+    /// Handles the response to a sync's request, and continues the sync.
     pub(super) fn answer(
         &mut self,
         job: &Arc<JobId>,
@@ -131,7 +130,7 @@ impl Ttl {
         self.go_on(job, step, outbox, now);
     }
 
-    /// Does the next step of a turn, which may be the last.
+    /// Runs the next step of a sync, which may be the last.
     fn go_on(&mut self, job: &Arc<JobId>, step: Step, outbox: &mut Outbox, now: Now) {
         match step {
             Step::GetFresh => {
@@ -156,7 +155,7 @@ impl Ttl {
         self.under_way.insert(Arc::clone(job), asked);
     }
 
-    /// When to call [`Ttl::work`] though nothing was heard.
+    /// Returns when to call [`Ttl::work`] without any event.
     pub(super) fn poll_timeout(&self) -> Timeout {
         match self.may_begin() {
             true => self.queue.next_due(),
@@ -177,7 +176,7 @@ fn deletion(job: &JobId) -> Named {
     )
 }
 
-/// The Job as the server has it. Another one under its name has turns of its own.
+/// Decodes the Job from a GET. Another Job of the same name has syncs of its own.
 fn fresh(job: &JobId, result: CallResult) -> Result<Option<Job>, ApiError> {
     let answer = match result {
         Err(error) if error.kind == ErrorKind::NotFound => return Ok(None),

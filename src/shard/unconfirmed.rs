@@ -1,11 +1,10 @@
-//! What answers to own writes have told, and no list or watch has shown yet.
+//! Tracks versions that are known from responses to our writes, and that no list or watch has shown yet.
 //!
-//! A list may be older than such an answer, and a watch may have been on its way to telling of it when its connection
-//! broke. Then the watch that follows has to show the object before it comes past the version that the answer told. If
-//! it has not, the server's data are those of a backup in which that write never happened. Who cannot wait for that
-//! asks the server for the object.
+//! A list may be older than such a response, and a watch may break before it shows the version. The next watch must
+//! then show the object before it passes that version. Otherwise the server was restored from a backup without that
+//! write. A caller that cannot wait for the watch reads the object from the server.
 //!
-//! Must not: keep anything while lists and watches are newer than all that is known, as they nearly always are.
+//! Must not: keep anything while lists and watches are newer than all cached versions, as they nearly always are.
 
 use std::sync::Arc;
 
@@ -13,23 +12,23 @@ use hashbrown::HashMap;
 
 use crate::{informer::Kind, model::Uid};
 
-/// What was told of an object.
+/// The version of an object known from a response.
 #[derive(Debug)]
 struct ToldVersion {
     version: u64,
-    /// The server is being asked for it.
+    /// A read of the object is in flight.
     is_asked: bool,
 }
 
 /// Objects of a kind that one watch covers.
 type Objects = HashMap<Uid, ToldVersion>;
 
-/// See the module's text.
+/// The unconfirmed versions, by kind and watch. Empty nearly always.
 #[derive(Debug, Default)]
 pub(super) struct Unconfirmed(HashMap<(Kind, Option<Arc<str>>), Objects>);
 
 impl Unconfirmed {
-    /// A list is complete, and these objects are known to be newer than it.
+    /// Replaces the versions of a scope after a complete list; `newer` are objects cached in a newer version.
     pub(super) fn listed(
         &mut self,
         kind: Kind,
@@ -40,7 +39,7 @@ impl Unconfirmed {
         self.told(kind, namespace, newer);
     }
 
-    /// Answers have told these versions, and the watch is not to be relied on to tell of them.
+    /// Adds versions from responses that the watch cannot be relied on to show.
     pub(super) fn told(
         &mut self,
         kind: Kind,
@@ -61,7 +60,7 @@ impl Unconfirmed {
         }
     }
 
-    /// The server has this version of an object: a list or watch has shown it, or an answer.
+    /// Confirms this version of an object: a list, a watch or a response has shown it.
     pub(super) fn shown(&mut self, kind: Kind, uid: Uid, version: u64) {
         if self.0.is_empty() {
             return;
@@ -78,20 +77,20 @@ impl Unconfirmed {
         });
     }
 
-    /// Whether what was told of an object is to be confirmed still.
+    /// Returns true if a version of the object is unconfirmed.
     pub(super) fn has(&self, kind: Kind, uid: Uid) -> bool {
         let mut all = self.0.iter();
         all.any(|((of, _), objects)| *of == kind && objects.contains_key(&uid))
     }
 
-    /// Gives the version that was told of an object of which the server is to be asked; none, if it is being asked.
+    /// Starts a read of an object. Returns the unconfirmed version; none, if a read is in flight.
     pub(super) fn ask(&mut self, kind: Kind, uid: Uid) -> Option<u64> {
         let told = self.told_mut(kind, uid).filter(|told| !told.is_asked)?;
         told.is_asked = true;
         Some(told.version)
     }
 
-    /// The server was asked for an object.
+    /// Records the end of a read.
     pub(super) fn answered(&mut self, kind: Kind, uid: Uid) {
         if let Some(told) = self.told_mut(kind, uid) {
             told.is_asked = false;
@@ -103,7 +102,7 @@ impl Unconfirmed {
         of_kind.find_map(|(_, objects)| objects.get_mut(&uid))
     }
 
-    /// A watch has come this far; whether it should have shown something and has not.
+    /// Returns true if the watch has passed a version that it did not show.
     pub(super) fn is_overdue(&self, kind: Kind, namespace: Option<&Arc<str>>, seen: u64) -> bool {
         if self.0.is_empty() {
             return false;
@@ -112,7 +111,7 @@ impl Unconfirmed {
         objects.is_some_and(|objects| objects.values().any(|told| told.version <= seen))
     }
 
-    /// All is forgotten that a watch covers.
+    /// Forgets the versions of a scope.
     pub(super) fn forget(&mut self, kind: Kind, namespace: Option<&Arc<str>>) {
         self.0.remove(&(kind, namespace.cloned()));
     }
@@ -147,14 +146,14 @@ mod tests {
         assert!(unconfirmed.has(Kind::Job, job) && !unconfirmed.has(Kind::Pod, job));
         assert_eq!(unconfirmed.ask(Kind::Job, job), Some(12));
         assert_eq!(unconfirmed.ask(Kind::Job, job), None);
-        // Another answer tells more meanwhile: what the server said of the first is not enough.
+        // Another response has a newer version meanwhile: confirming the first is not enough.
         unconfirmed.told(Kind::Job, None, [(job, 14)].into_iter());
         unconfirmed.answered(Kind::Job, job);
         unconfirmed.shown(Kind::Job, job, 12);
         assert_eq!(unconfirmed.ask(Kind::Job, job), Some(14));
         unconfirmed.shown(Kind::Job, job, 14);
         assert!(!unconfirmed.has(Kind::Job, job));
-        // A list that is as new as all that is known ends every doubt.
+        // A list as new as all cached versions confirms them.
         unconfirmed.told(Kind::Job, None, [(job, 20)].into_iter());
         unconfirmed.listed(Kind::Job, None, std::iter::empty());
         assert!(unconfirmed.0.is_empty());

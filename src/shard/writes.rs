@@ -1,12 +1,11 @@
-//! The writes that Jobs ask for: the calls that they are, and what their answers mean.
+//! Builds the requests of Jobs' writes, and handles their responses.
 //!
-//! An answer goes back into the store as a fact and to the Job as an outcome. Only a write that a
-//! busy server did not take is repeated by the [`Outbox`](super::outbox::Outbox); any other failure is the
-//! Job's to judge.
+//! A response updates the store, and the Job gets an outcome. Only a write that a busy server rejected is retried by
+//! the [`Outbox`](super::outbox::Outbox). Any other failure is left to the Job.
 //!
-//! Must not: decide when a write goes, or whether it is asked for again.
+//! Must not: decide when a write is sent, or whether it is repeated.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use compact_str::CompactString;
 
@@ -16,8 +15,8 @@ use crate::{
     machine::CallResult,
     metrics::{Metrics, progress::Progress},
     model::{
-        CompactIndex, Controller, GangObject, JobId, JobStatus, Now, PodFlags, PodGroup, PodName,
-        PodRecord, Slot, Uid,
+        CompactIndex, Controller, GangObject, JobId, JobStatus, Monotonic, Now, PodFlags, PodGroup,
+        PodName, PodRecord, Slot, Uid,
     },
     wire::{
         self, ApiError, Call, ErrorKind, ExpectedAnswer, Patch, PodDecoder, PodMarks, PodTemplate,
@@ -31,7 +30,11 @@ use super::{Shard, correlate::About, gangs::Gangs, outbox::Named, store::ActorKe
 const FINALIZER_REMOVAL: &str = "removing the tracking finalizer of a Pod";
 const STATUS_UPDATE: &str = "updating the Job's status";
 
-/// A write that a Job asked for.
+/// The time without responses after which a Warning reports failed status updates and finalizer removals. An API server
+/// that restarts is back sooner, and such writes are retried.
+const SILENCE_MAX: Duration = Duration::from_secs(10);
+
+/// A write of a Job.
 #[derive(Debug)]
 pub(super) struct Write {
     pub(super) actor: ActorKey,
@@ -40,52 +43,52 @@ pub(super) struct Write {
     pub(super) step: WriteStep,
 }
 
-/// How far a write has come.
+/// The progress of a write.
 #[derive(Debug, Default)]
 pub(super) enum WriteStep {
-    /// It waits.
+    /// Queued.
     #[default]
     Asked,
-    /// It is under way.
+    /// In flight.
     Sent,
-    /// The Job's template is read, to make a Pod of it.
+    /// Reading the Job's template, to create a Pod from it.
     Reading,
-    /// The Pod of this name is being made, which is to have these marks.
+    /// Creating the Pod with this name, which must have these marks.
     Creating(String, Arc<PodMarks>),
-    /// The name is taken, and it is looked by whom.
+    /// The name is taken; reading the Pod that has it.
     Looking,
-    /// The server refused the status as a conflict, and the Job is read again.
+    /// The server refused the status with a conflict; reading the Job.
     Comparing(Box<ApiError>),
-    /// The server refused the patch as a conflict, and the Pod is read again.
+    /// The server refused the patch with a conflict; reading the Pod.
     Refreshing(Box<ApiError>),
 }
 
-/// What is to be written.
+/// The kind of a write.
 #[derive(Debug)]
 pub(super) enum Op {
-    /// A new Pod.
+    /// Creates a Pod.
     Create {
         pod: NewPod,
-        /// The PodGroup that it is put into.
+        /// The PodGroup of the Pod.
         group: Option<Arc<PodGroup>>,
     },
-    /// The end of a Pod.
+    /// Deletes a Pod.
     Delete(WrittenPod),
-    /// A Pod without the finalizer; where it goes uncounted, only if it is of this version.
+    /// Removes a Pod's finalizer. With a version, only if the Pod is unchanged: it goes uncounted.
     RemoveFinalizer(WrittenPod, Option<u64>),
-    /// A new Workload or PodGroup.
+    /// Creates a Workload or a PodGroup.
     Gang(GangObject),
-    /// The Job's status, on top of this version.
+    /// Writes the Job's status on top of this version.
     Status {
         status: Box<JobStatus>,
         version: u64,
-        /// What it tells more than that version.
+        /// The progress since that version.
         progress: Progress,
     },
 }
 
 impl Op {
-    /// In which order it goes among the Job's.
+    /// Returns its priority among the Job's writes.
     pub(super) fn rank(&self) -> Rank {
         match self {
             Self::Status { .. } => Rank::Urgent,
@@ -95,7 +98,7 @@ impl Op {
     }
 }
 
-/// The Pod that is written to.
+/// The target of a write to a Pod.
 #[derive(Clone, Debug)]
 pub(super) struct WrittenPod {
     pub(super) slot: Slot,
@@ -103,12 +106,12 @@ pub(super) struct WrittenPod {
     pub(super) name: CompactString,
 }
 
-/// What follows from an answer.
+/// The next step after a response.
 #[derive(Debug)]
 pub(super) enum Next {
-    /// The write is over.
+    /// The write is done.
     Over(Outcome),
-    /// It takes one more call, and has come so far then.
+    /// The write needs one more request, and continues with this step.
     Call(Named, WriteStep),
 }
 
@@ -122,7 +125,7 @@ impl Write {
         }
     }
 
-    /// Makes its call; none, if it cannot be made. A creation needs the Job's template.
+    /// Builds the request; none if that is impossible. A creation needs the Job's template.
     pub(super) fn call(
         &mut self,
         gangs: Option<&Gangs>,
@@ -168,7 +171,7 @@ impl Write {
         })
     }
 
-    /// The call that makes a Pod of this template, if it makes any.
+    /// Builds the request that creates a Pod from this template, if the template makes Pods.
     pub(super) fn creation(
         &self,
         template: &Result<PodTemplate, String>,
@@ -191,7 +194,8 @@ impl Write {
         Some((Named::new("create", "pods", call, expected), step))
     }
 
-    /// How a write ends of which no call could be made, or none was wanted any more.
+    /// Returns the outcome of a write that was not sent, because its request could not be built or it was no longer
+    /// wanted.
     pub(super) fn unsent(&self) -> Outcome {
         match &self.op {
             Op::Create { pod, .. } if matches!(self.step, WriteStep::Asked) => {
@@ -209,17 +213,20 @@ impl Write {
     }
 }
 
-/// A write whose call was answered, and the shard that hears of it.
+/// A response to a write, and the shard that handles it.
 #[derive(Debug)]
 pub(super) struct AnsweredWrite<'a> {
     pub(super) shard: &'a mut Shard,
     pub(super) write: &'a Write,
+    /// When the request was sent.
+    pub(super) sent: Monotonic,
     pub(super) now: Now,
 }
 
 impl AnsweredWrite<'_> {
-    /// Takes in the answer to the call of this step.
+    /// Handles the response to the request of this step.
     pub(super) fn take(mut self, step: WriteStep, result: CallResult) -> Next {
+        self.end_silence(&result);
         Next::Over(match (step, &self.write.op) {
             (WriteStep::Reading, Op::Create { pod, group }) => {
                 return self.template_read(*pod, group.as_deref(), result);
@@ -233,7 +240,7 @@ impl AnsweredWrite<'_> {
                 let Write { actor, job, .. } = self.write;
                 let found = self.shard.compare_job(*actor, job, *version, result);
                 if found == Some(*version) {
-                    // Nothing has changed, so that it is no conflict, and would be refused again.
+                    // The Job is unchanged, so this is no real conflict, and a retry would be refused again.
                     self.report_failure("FailedUpdateStatus", STATUS_UPDATE, &error);
                 }
                 Outcome::StatusNotWritten
@@ -267,7 +274,7 @@ impl AnsweredWrite<'_> {
                 let created = Report::normal("SuccessfulCreate", &format!("Created pod: {name}"));
                 self.report(created);
                 if let Some(what) = marks.lacks(&answer) {
-                    // The watch will tell of it. To make the next at once would make such Pods without end.
+                    // The watch will show the Pod. Retrying at once would create such Pods without end.
                     let message = format!(
                         "Error creating: pod {name:?} was changed on its way in and lacks its {what}"
                     );
@@ -285,7 +292,7 @@ impl AnsweredWrite<'_> {
                 let look = Named::get_pod(&self.write.job.key.namespace, name);
                 return Next::Call(look, WriteStep::Looking);
             }
-            // Those are not the server's words: an admission webhook chose this reason.
+            // This is not the API server's message: an admission webhook chose the reason.
             why = CreateError::Refused;
         }
         let (namespace, job) = (&self.write.job.key.namespace, self.write.job.uid);
@@ -305,9 +312,9 @@ impl AnsweredWrite<'_> {
         Next::Over(Outcome::PodNotCreated(pod.id(), why))
     }
 
-    /// The name of a Pod is taken: by that Pod? It may have been created by an earlier attempt that had no
-    /// answer, by this one, if something on the way to the server has sent it twice, or by another controller.
-    /// It is taken in as it is: if it has ended, the Job goes on from there.
+    /// Handles the Pod that has the name of our new Pod. It may be ours: from an earlier attempt without a response, or
+    /// from this request, if a proxy sent it twice. Or another controller created it for the Job. Such a Pod is cached
+    /// as it is; if it has finished, the Job continues from there.
     fn looked(&mut self, pod: NewPod, result: CallResult) -> Outcome {
         let found = result.ok().and_then(|answer| self.read_pod(&answer));
         let Some((record, is_jobs)) = found else {
@@ -319,13 +326,13 @@ impl AnsweredWrite<'_> {
         }
         match self.is_here(record) {
             true => Outcome::PodCreated(pod.id()),
-            // It is there, and the watch says that it is not: one of the two is of the past. Another
-            // question at once would be answered the same.
+            // The server has the Pod, and the watch has shown its deletion: one of the two is stale. Another read at
+            // once would return the same.
             false => Outcome::PodNotCreated(pod.id(), CreateError::Unknown),
         }
     }
 
-    /// Reads a Pod that the server was asked for, and whether it is the Job's.
+    /// Decodes a Pod from a response. Returns true with it if the Pod is this Job's.
     fn read_pod(&self, answer: &[u8]) -> Option<(PodRecord, bool)> {
         let finalizer = self.shard.settings.mode.finalizer();
         let json = std::str::from_utf8(answer).ok()?;
@@ -336,7 +343,7 @@ impl AnsweredWrite<'_> {
         Some((found.record, is_jobs))
     }
 
-    /// Takes in a Pod that the server says is there; whether it is known now.
+    /// Adds a Pod that the server has to the store. Returns true if it is cached now.
     fn is_here(&mut self, record: PodRecord) -> bool {
         self.shard
             .quota
@@ -344,10 +351,10 @@ impl AnsweredWrite<'_> {
         self.shard.store.pod_created(self.write.actor, record)
     }
 
-    /// Takes in the answer to a creation.
+    /// Handles the response to a creation.
     fn created(&mut self, answer: &[u8], name: &str, pod: NewPod) -> Outcome {
         let Some((uid, version, deleting)) = wire::ack_of_write(answer) else {
-            // The watch will tell.
+            // The watch will show the Pod.
             return Outcome::PodNotCreated(pod.id(), CreateError::Unknown);
         };
         let flags = PodFlags::default()
@@ -381,8 +388,8 @@ impl AnsweredWrite<'_> {
         Outcome::PodDeleted(pod.slot)
     }
 
-    /// A Pod is deleting: from here on it is so wherever the server tells of it, or the server tells of a backup. How one
-    /// that had ended before came to that the watch tells.
+    /// Applies the deletion timestamp of a Pod. If the server later returns the Pod without it, the server was
+    /// restored. A Pod that had finished before is left to the watch.
     fn deleted(&mut self, pod: &WrittenPod, answer: &[u8]) {
         if let Some((record, true)) = self.read_pod(answer)
             && record.uid == pod.uid
@@ -402,8 +409,8 @@ impl AnsweredWrite<'_> {
         let version = match result.map(|answer| wire::ack_of_write(&answer)) {
             Ok(Some((_, version, _))) => version,
             Ok(None) => return Next::Over(Outcome::FinalizerNotRemoved(pod.slot)),
-            // That it is gone the watch tells. To note here that the finalizer is off would have no version, and
-            // older news would put it on again: a machine that starts anew in between would count the Pod twice.
+            // The watch will show the deletion. Clearing the finalizer here would have no version, so an older event
+            // could set it again. A machine that restarts in between would count the Pod twice.
             Err(error) if error.is_of_no_such_object() => {
                 return Next::Over(Outcome::FinalizerRemoved(pod.slot));
             }
@@ -413,7 +420,7 @@ impl AnsweredWrite<'_> {
             }
             Err(error) => {
                 tracing::debug!(%job, pod = %pod.name, %error, "finalizer not removed");
-                if error.code != 0 {
+                if self.is_reported(&error) {
                     self.report_failure("FailedRemoveFinalizer", FINALIZER_REMOVAL, &error);
                 }
                 return Next::Over(Outcome::FinalizerNotRemoved(pod.slot));
@@ -428,7 +435,8 @@ impl AnsweredWrite<'_> {
         Next::Over(Outcome::FinalizerRemoved(pod.slot))
     }
 
-    /// A Pod that was to go uncounted has changed: it may have ended. The watch may tell much later.
+    /// Handles a conflict on a Pod to be freed uncounted: the Pod may have finished. The watch may show that much
+    /// later.
     fn refreshed(
         &mut self,
         pod: &WrittenPod,
@@ -445,7 +453,7 @@ impl AnsweredWrite<'_> {
         match self.read_pod(&answer) {
             Some((record, true)) if record.uid == pod.uid => {
                 if Some(record.resource_version) == version {
-                    // Nothing has changed, so that it is no conflict, and would be refused again.
+                    // The Pod is unchanged, so this is no real conflict, and a retry would be refused again.
                     self.report_failure("FailedRemoveFinalizer", FINALIZER_REMOVAL, refusal);
                     return Outcome::FinalizerNotRemoved(pod.slot);
                 }
@@ -483,7 +491,7 @@ impl AnsweredWrite<'_> {
             ErrorKind::NotFound => tracing::debug!(%job, %error, "status not written"),
             _ => {
                 tracing::debug!(%job, %error, "status not written");
-                if error.code != 0 {
+                if self.is_reported(&error) {
                     self.report_failure("FailedUpdateStatus", STATUS_UPDATE, &error);
                 }
             }
@@ -495,7 +503,7 @@ impl AnsweredWrite<'_> {
         let gangs = self.shard.gangs.as_mut();
         let read = |answer: &[u8]| gangs.is_some_and(|gangs| gangs.made(object, answer));
         let error = match result {
-            // One that cannot be read the watch will tell of.
+            // If the response cannot be decoded, the watch will show the object.
             Ok(answer) if read(&answer) => return Outcome::GangObjectMade,
             Ok(_) => ApiError::no_answer("odd answer"),
             Err(error) => error,
@@ -505,10 +513,39 @@ impl AnsweredWrite<'_> {
         Outcome::GangObjectNotMade(why_not_created(&error))
     }
 
-    /// Tells of a write that failed, unless it was us who gave up.
+    /// Returns true if a Warning should report a failed status update or finalizer removal: at once if the server
+    /// refused it, or after [`SILENCE_MAX`] without any response.
+    fn is_reported(&mut self, error: &ApiError) -> bool {
+        if error.code != 0 {
+            return true;
+        }
+        let Some(actor) = self.shard.store.get_mut(self.write.actor) else {
+            return false;
+        };
+        let since = *actor.unanswered_since.get_or_insert(self.sent);
+        self.now.monotonic.since(since) >= SILENCE_MAX
+    }
+
+    /// Ends the period without responses, if this is a response to a status update or finalizer removal.
+    fn end_silence(&mut self, result: &CallResult) {
+        let is_answered = result
+            .as_ref()
+            .map_or_else(|error| error.code != 0, |_| true);
+        let is_meant = matches!(self.write.op, Op::Status { .. } | Op::RemoveFinalizer(..));
+        if is_answered
+            && is_meant
+            && let Some(actor) = self.shard.store.get_mut(self.write.actor)
+        {
+            actor.unanswered_since = None;
+        }
+    }
+
+    /// Records a Warning about a failed write, unless we gave up ourselves.
     pub(super) fn report_failure(&mut self, reason: &str, what: &str, error: &ApiError) {
         if !self.shard.outbox.is_closed() && error.kind != ErrorKind::GivenUp {
-            let message = format!("Error {what}: {error}");
+            let is_silence = error.code == 0 && !error.message.starts_with("no answer");
+            let before = if is_silence { "no answer: " } else { "" };
+            let message = format!("Error {what}: {before}{error}");
             self.report(Report::warning(reason, &message));
         }
     }
@@ -524,7 +561,7 @@ impl AnsweredWrite<'_> {
     }
 }
 
-/// Counts a creation, unless it was not sent or is one of a namespace that goes away.
+/// Counts a creation, unless it was not sent or its namespace is terminating.
 pub(super) fn count_creation(metrics: &Metrics, why: CreationReason, outcome: &Outcome) {
     let succeeded = matches!(outcome, Outcome::PodCreated(_));
     let no_try = [CreateError::NamespaceTerminating, CreateError::NotSent];
@@ -533,7 +570,7 @@ pub(super) fn count_creation(metrics: &Metrics, why: CreationReason, outcome: &O
     }
 }
 
-/// What an error means for a creation.
+/// Maps an API error to a creation error.
 fn why_not_created(error: &ApiError) -> CreateError {
     match error.kind {
         ErrorKind::AlreadyExists => CreateError::NameTaken,

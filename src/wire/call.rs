@@ -1,18 +1,17 @@
-//! A call to the API server, ready to be sent: method, path, body, and the media types of the answer.
+//! Describes a request to the API server: method, path, body, and the media types of the response.
 //!
-//! Must not: send anything, or know why it is called.
+//! Must not: send it, or know its purpose.
 
 use bytes::Bytes;
 use http::Method;
 
-/// Asks for an object's metadata only, which is all that is read of an answer to a write, and for
-/// the shortest form of it; a server that cannot do that sends the object. The server reads this text
-/// several times for each call, so it names no more than that.
+/// Requests only the object's metadata, in protobuf: a write's response is read no further. A server that cannot do
+/// that sends the object. The server parses this header several times per request, so it lists no more types.
 const METADATA_ONLY: &str = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
 
 const JSON: &str = "application/json";
 
-/// Asks for a list of objects of which only the metadata come. A server that cannot do that sends the objects.
+/// Requests a list with only the metadata of the objects. A server that cannot do that sends the objects.
 const METADATA_LIST: &str =
     "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
 
@@ -20,18 +19,18 @@ const METADATA_LIST: &str =
 const COMPACT_METADATA_LIST: &str = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,\
     application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
 
-/// Protobuf where the server has it, which is for its own types.
+/// Prefers protobuf, which a server has only for its own types.
 const PROTOBUF_OR_JSON: &str = "application/vnd.kubernetes.protobuf,application/json";
 
-/// The longest answer that is read as a whole, unless a call sets another limit.
+/// The maximum size in bytes of a response that is read as a whole, unless a call sets another limit.
 pub const ANSWER_MAX: usize = 256 << 20;
 
-/// The kinds of patch that are sent.
+/// The kinds of patch that lakh sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Patch {
     /// RFC 7386.
     Merge,
-    /// Kubernetes' own, which knows how lists are merged.
+    /// Kubernetes' own, which has rules for merging lists.
     Strategic,
 }
 
@@ -49,15 +48,15 @@ impl Patch {
 pub struct Call {
     /// The HTTP method.
     pub method: Method,
-    /// With query, without the server.
+    /// The path with query, without the server.
     pub path: String,
-    /// What the body is.
+    /// The media type of the body.
     pub content_type: Option<&'static str>,
-    /// In which forms the answer may come.
+    /// The accepted media types of the response.
     pub accept: &'static str,
     /// The body.
     pub body: Bytes,
-    /// The longest answer that is read, in bytes.
+    /// The maximum size of the response, in bytes.
     pub answer_max: usize,
 }
 
@@ -67,32 +66,32 @@ impl Call {
         Self::new(Method::GET, path, None, JSON, Bytes::new())
     }
 
-    /// GET of protobuf, or of JSON where the server has nothing else.
+    /// GET of protobuf, or of JSON if the server has nothing else.
     pub fn get_compact(path: impl Into<String>) -> Self {
         Self::new(Method::GET, path, None, PROTOBUF_OR_JSON, Bytes::new())
     }
 
-    /// GET of a list in JSON, of which no more is wanted than its objects' metadata.
+    /// GET of a list in JSON with only the objects' metadata.
     pub fn list_metadata(path: impl Into<String>) -> Self {
         Self::new(Method::GET, path, None, METADATA_LIST, Bytes::new())
     }
 
-    /// The same in protobuf, or in JSON where the server has nothing else.
+    /// The same in protobuf, or in JSON if the server has nothing else.
     pub fn list_compact_metadata(path: impl Into<String>) -> Self {
         Self::new(Method::GET, path, None, COMPACT_METADATA_LIST, Bytes::new())
     }
 
-    /// POST of a JSON object.
+    /// POST of a JSON object. The response has only metadata.
     pub fn create(path: impl Into<String>, body: impl Into<Bytes>) -> Self {
         Self::new(Method::POST, path, Some(JSON), METADATA_ONLY, body)
     }
 
-    /// POST of a JSON object of which more is wanted than what it is called: the answer is all of it.
+    /// POST of a JSON object. The response is the full object.
     pub fn create_whole(path: impl Into<String>, body: impl Into<Bytes>) -> Self {
         Self::new(Method::POST, path, Some(JSON), JSON, body)
     }
 
-    /// PUT of a JSON object: the answer is all of it.
+    /// PUT of a JSON object. The response is the full object.
     pub fn replace(path: impl Into<String>, body: impl Into<Bytes>) -> Self {
         Self::new(Method::PUT, path, Some(JSON), JSON, body)
     }
@@ -113,8 +112,8 @@ impl Call {
         Self::new(Method::DELETE, path, Some(JSON), METADATA_ONLY, options)
     }
 
-    /// DELETE of all that a list shows, with these options, as JSON. A server does not answer with the
-    /// metadata of so many.
+    /// DELETE of all objects that a list would return, with these options, as JSON. A server does not return metadata
+    /// alone for a collection.
     pub fn delete_collection(path: impl Into<String>, options: impl Into<Bytes>) -> Self {
         Self::new(Method::DELETE, path, Some(JSON), JSON, options)
     }
@@ -136,7 +135,7 @@ impl Call {
         }
     }
 
-    /// The same with another limit on the length of the answer.
+    /// The same request with another limit on the response size.
     #[must_use]
     pub fn with_answer_max(self, answer_max: usize) -> Self {
         Self { answer_max, ..self }

@@ -1,4 +1,4 @@
-//! Reads CronJobs, and writes their Jobs and their status.
+//! Decodes CronJobs, and builds their Jobs and status patches.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,23 +13,23 @@ use crate::model::{
 
 use super::{metadata::RawMetadata, ownership, timestamp::time};
 
-/// The annotation with the time that a Job was scheduled for.
+/// The annotation with a Job's scheduled time.
 const SCHEDULED: &str = "batch.kubernetes.io/cronjob-scheduled-timestamp";
 
-/// The longest schedule in bytes: it is kept, and the API server has no limit for it. One that lists every minute, hour and
-/// day by its number has 350.
+/// The maximum length of a schedule in bytes. It is kept in memory, and the API server does not limit it. A schedule
+/// that lists every minute, hour and day by number has 350.
 const SCHEDULE_MAX: usize = 4 << 10;
 
-/// A CronJob and the JSON of its Job template, untouched.
+/// A decoded CronJob and the raw JSON of its Job template.
 #[derive(Clone, Debug)]
 pub struct DecodedCronJob {
-    /// What decisions need.
+    /// The fields that decisions need.
     pub cron_job: CronJob,
-    /// `spec.jobTemplate`, with every field that the server sent.
+    /// `spec.jobTemplate` with every field that the server sent.
     pub template: Arc<RawValue>,
 }
 
-/// Reads a CronJob's JSON.
+/// Decodes a CronJob's JSON.
 pub fn decode_cron_job(json: &str) -> Result<DecodedCronJob, serde_json::Error> {
     let object: RawCronJob = serde_json::from_str(json)?;
     let template: RawJobTemplate<'_> = serde_json::from_str(object.spec.job_template.get())?;
@@ -74,7 +74,7 @@ pub fn decode_cron_job(json: &str) -> Result<DecodedCronJob, serde_json::Error> 
     })
 }
 
-/// A reference that no API server could have made is to a Job that nobody has.
+/// A reference that no API server could have generated becomes one to a Job that does not exist.
 fn active(reference: ObjectReference) -> ActiveJob {
     let (uid, version) = (reference.uid, reference.resource_version);
     ActiveJob {
@@ -84,7 +84,7 @@ fn active(reference: ObjectReference) -> ActiveJob {
     }
 }
 
-/// The patch that gives a CronJob this status, if it still is of that version.
+/// The patch that sets a CronJob's status, provided that the CronJob still has this resourceVersion.
 pub fn cron_job_status_patch(
     key: &JobKey,
     uid: Uid,
@@ -116,7 +116,7 @@ pub fn cron_job_status_patch(
     body.to_string().into_bytes()
 }
 
-/// A Job of a CronJob, of its template: labels, annotations and spec as they stand there.
+/// The body of a CronJob's Job: labels, annotations and spec are those of the template.
 pub fn job_of_cron_job(
     cron_job: &CronJob,
     template: &RawValue,
@@ -289,7 +289,7 @@ mod tests {
                 },
             })
         );
-        // Nothing of the list may stay.
+        // No part of the list may remain.
         status.active.clear();
         assert_eq!(written(&status)["status"]["active"], Value::Null);
     }

@@ -1,21 +1,21 @@
-//! The options of deletions.
+//! Builds the options of deletions.
 
 use serde_json::json;
 
 use crate::model::Uid;
 
-/// Options of a deletion of this very object, as its kind goes. There are as many of them as Pods, so
-/// they are short: whose options they are the server knows by the path.
+/// Options that delete exactly this object, with the default propagation of its kind. They are sent once per Pod, so
+/// they are short: the server infers their kind from the path.
 pub fn exact_deletion(uid: Uid) -> Vec<u8> {
     format!(r#"{{"preconditions":{{"uid":"{uid}"}}}}"#).into_bytes()
 }
 
-/// Options of a deletion of this very object, after its dependents.
+/// Options that delete exactly this object, after its dependents.
 pub fn foreground_deletion(uid: Uid) -> Vec<u8> {
     deletion(uid, "Foreground")
 }
 
-/// Options of a deletion of this very object, whose dependents go after.
+/// Options that delete exactly this object, before its dependents.
 pub fn background_deletion(uid: Uid) -> Vec<u8> {
     deletion(uid, "Background")
 }

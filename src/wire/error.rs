@@ -1,4 +1,4 @@
-//! The errors of an API server, read from its Status objects.
+//! Decodes the errors of an API server from its Status objects.
 
 use std::time::Duration;
 
@@ -6,67 +6,67 @@ use serde::Deserialize;
 
 use super::protobuf::{self, Malformed, ProtobufMessage, Value};
 
-/// What to make of an error.
+/// The class of an error, which decides how callers react.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// There is no such object.
+    /// The object does not exist.
     NotFound,
     /// Another object has that name.
     AlreadyExists,
-    /// The object is another version than the one that was meant.
+    /// The object's resourceVersion or UID differs from the one in the request.
     Conflict,
-    /// The version asked for is too old: start from a list.
+    /// The requested resourceVersion is too old: start from a list.
     Expired,
-    /// The version asked for is newer than all that the server has.
+    /// The requested resourceVersion is newer than the server's data.
     Ahead,
-    /// The namespace is going away.
+    /// The namespace is being deleted.
     NamespaceTerminating,
-    /// The server itself has too much to do; it said when to come back, if it did.
+    /// The server itself is overloaded. It may have set `Retry-After`.
     Busy,
-    /// Somebody whom the server asked about this object, such as an admission webhook, has had too many
-    /// requests. It says nothing about others.
+    /// A component that the server called for this object, such as an admission webhook, limits its requests. That says
+    /// nothing about other objects.
     TooManyRequests,
-    /// The server will not do it, however often it is asked.
+    /// The server refuses the request. A retry is pointless.
     Refused,
-    /// The answer is longer than the call allows; the rest of it was not read.
+    /// The response exceeds the call's limit; the rest of it was not read.
     TooLong,
-    /// The server, or something between, failed: nobody knows whether it was done.
+    /// The server or a proxy failed. The request may have been applied.
     Failed,
-    /// lakh gave it up, as the Lease may be another replica's: it may or may not have been done. No Event
-    /// comes of it.
+    /// lakh cancelled the request because another replica may hold the Lease. The request may have been applied. It
+    /// causes no Event.
     GivenUp,
 }
 
-/// What a patch that names another UID than the object's is said to get wrong.
+/// The field that the server reports for a patch with another UID than the object's.
 const UID_FIELD: &str = "metadata.uid";
 
-/// The message of a conflict of UIDs. Source: `preconditions` of `k8s.io/apiserver`, by way of
-/// the store of a kind and of etcd.
+/// Messages of a conflict of UIDs. Source: `preconditions` of `k8s.io/apiserver`, in the store of a kind and in etcd's.
 const UID_CONFLICTS: [&str; 2] = [
     "the UID in the precondition",
     "Precondition failed: UID in precondition",
 ];
 
-/// How long a server is believed to want to be left alone. It may be an admission webhook that says so, and
-/// a header must not stop a tenant for a day.
+/// The maximum `Retry-After` that is honored. An admission webhook may have set it, and a header must not stop a tenant
+/// for a day.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(30);
 
-/// An error answer.
+/// An error response of the API server.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{message}")]
 #[doc(alias = "StatusError")]
 pub struct ApiError {
-    /// What to make of it.
+    /// The class of the error.
     pub kind: ErrorKind,
-    /// The HTTP status code; 0 when there was no answer.
+    /// The HTTP status code; 0 without a response.
     pub code: u16,
-    /// The server's words.
+    /// The server's message.
     pub message: String,
-    /// When to come back, after 30 s at most.
+    /// The time to wait before a retry, at most 30 s.
     pub retry_after: Option<Duration>,
     /// The write named a UID, and the object of that name has another one.
     pub of_another: bool,
-    /// Where a list may go on whose own token has expired: what comes is newer than what came before.
+    /// The token with which a list may continue after its own token has expired. The further pages are newer than the
+    /// earlier ones.
     pub continue_token: Option<Box<str>>,
 }
 
@@ -111,7 +111,7 @@ impl RawStatus {
     }
 }
 
-// Source of the numbers: `generated.proto` of `k8s.io/apimachinery/pkg/apis/meta/v1`.
+// Source of the field numbers: `generated.proto` of `k8s.io/apimachinery/pkg/apis/meta/v1`.
 
 impl<'a> ProtobufMessage<'a> for RawStatus {
     fn set(&mut self, number: u64, value: Value<'a>) -> Result<(), Malformed> {
@@ -140,7 +140,7 @@ impl<'a> ProtobufMessage<'a> for RawStatusDetails {
     fn set(&mut self, number: u64, value: Value<'a>) -> Result<(), Malformed> {
         match number {
             4 => self.causes.push(RawStatusCause::read(value)?),
-            // It is always there; 0 says nothing.
+            // The field is always present; 0 means unset.
             5 => {
                 let seconds = u64::try_from(value.number::<i64>()?).ok();
                 self.retry_after_seconds = seconds.filter(|seconds| *seconds > 0);
@@ -163,12 +163,12 @@ impl<'a> ProtobufMessage<'a> for RawStatusCause {
 }
 
 impl ApiError {
-    /// Whether a ResourceQuota has no room. Its admission has no reason of its own for the Status.
+    /// Returns true if a ResourceQuota is exceeded. Its admission plugin sets no reason of its own in the Status.
     pub fn is_of_quota(&self) -> bool {
         self.code == 403 && self.message.contains("exceeded quota: ")
     }
 
-    /// Reads an error answer. A body that is no Status object is taken as its message.
+    /// Decodes an error response. A body that is not a Status object becomes the message.
     pub fn from_response(code: u16, body: &[u8], retry_after: Option<Duration>) -> Self {
         let status = RawStatus::of_body(body);
         let details = status.details.unwrap_or_default();
@@ -179,7 +179,7 @@ impl ApiError {
             (409, _) => ErrorKind::Conflict,
             (410, _) => ErrorKind::Expired,
             (403, _) if caused_by("NamespaceTerminating") => ErrorKind::NamespaceTerminating,
-            // The server's own refusals are plain text (`tooManyRequests` of its filters).
+            // The server's own rejections are plain text (`tooManyRequests` of its filters).
             (429, "") => ErrorKind::Busy,
             (429, _) => ErrorKind::TooManyRequests,
             (504, _) if caused_by("ResourceVersionTooLarge") => ErrorKind::Ahead,
@@ -195,9 +195,9 @@ impl ApiError {
         let retry_after =
             retry_after.or_else(|| details.retry_after_seconds.map(Duration::from_secs));
         let of_another = match code {
-            // A patch with a UID would change it.
+            // A patch with another UID is an attempt to change it.
             422 => details.causes.iter().any(|cause| cause.field == UID_FIELD),
-            // For a deletion, and an update of a given version, only the message says it.
+            // For a deletion, or an update of a given version, only the message says so.
             409 => UID_CONFLICTS.iter().any(|words| message.contains(words)),
             _ => false,
         };
@@ -212,17 +212,17 @@ impl ApiError {
         }
     }
 
-    /// Whether the object that was meant is not there: its name is free, or another one has it.
+    /// Returns true if the intended object does not exist: its name is free, or another object has it.
     pub fn is_of_no_such_object(&self) -> bool {
         self.kind == ErrorKind::NotFound || self.of_another
     }
 
-    /// Reads the object of an ERROR event on a watch.
+    /// Decodes the object of an ERROR event on a watch.
     pub fn from_event(status: &[u8]) -> Self {
         Self::from_response(RawStatus::of_body(status).code, status, None)
     }
 
-    /// The server shows an older state than before.
+    /// The server returned an older state than before.
     pub fn behind() -> Self {
         Self {
             kind: ErrorKind::Ahead,
@@ -230,7 +230,7 @@ impl ApiError {
         }
     }
 
-    /// It was never sent.
+    /// The request was never sent.
     pub fn not_sent(message: impl Into<String>) -> Self {
         Self {
             kind: ErrorKind::Refused,
@@ -238,7 +238,7 @@ impl ApiError {
         }
     }
 
-    /// It was given up while it may have been under way.
+    /// The request was cancelled and may have been in flight.
     pub fn given_up(message: impl Into<String>) -> Self {
         Self {
             kind: ErrorKind::GivenUp,
@@ -246,7 +246,7 @@ impl ApiError {
         }
     }
 
-    /// The answer, or an event of it, has more than so many bytes.
+    /// The response, or an event in it, exceeds this size.
     pub fn too_long(bytes: usize) -> Self {
         Self {
             kind: ErrorKind::TooLong,
@@ -254,7 +254,7 @@ impl ApiError {
         }
     }
 
-    /// There was no answer.
+    /// There was no response.
     pub fn no_answer(message: impl Into<String>) -> Self {
         Self {
             kind: ErrorKind::Failed,

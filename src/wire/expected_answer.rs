@@ -1,9 +1,10 @@
-//! Checks that the body of a success answer is the object that the call was about.
+//! Checks that the body of a success response is the object that the call was about.
 //!
-//! A proxy, a gateway or a login page can answer 200 with a body of its own. Such an answer says nothing about the call:
-//! it is an error without a status code, as if the connection had been lost. client-go's `Result.Into` does the same.
+//! A proxy, a gateway or a login page can answer 200 with a body of its own. Such a response says nothing about the
+//! call. It becomes an error without a status code, as if the connection had been lost. client-go's `Result.Into` does
+//! the same.
 //!
-//! Must not: know why a call was made.
+//! Must not: know the purpose of a call.
 
 use serde::Deserialize;
 
@@ -17,24 +18,24 @@ use super::{
     watch::decode_list_page,
 };
 
-/// Bytes of an unexpected body that an error message shows.
+/// Bytes of an unexpected body in an error message.
 const SHOWN: usize = 80;
 
-/// The object that a success answer to a call must show, with a UID and a version.
+/// The object that a success response must contain, with UID and resourceVersion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ExpectedAnswer {
-    /// An object of this name; its UID is not known before.
+    /// An object of this name, with a UID that is not known in advance.
     Named(Box<str>),
     /// The object with this UID.
     OfUid(Uid),
-    /// The object with this UID, which is being deleted, or a Status of success once it is gone.
+    /// The object with this UID, being deleted, or a Status of success if it is gone.
     DeletionOf(Uid),
-    /// A page of a list, with a version.
+    /// A page of a list, with a resourceVersion.
     List,
 }
 
 impl ExpectedAnswer {
-    /// Gives an error unless this is the body of an expected answer.
+    /// Returns an error unless the body is the expected one.
     pub fn check(&self, body: &[u8]) -> Result<(), ApiError> {
         let is_expected = match self {
             Self::Named(name) => object(body).is_some_and(|object| *object.name == **name),
@@ -49,7 +50,7 @@ impl ExpectedAnswer {
     }
 }
 
-/// The metadata of an object as an API server makes it: with a UID and a version.
+/// The metadata of an object, if it has a valid UID and resourceVersion.
 fn object(body: &[u8]) -> Option<AckMetadata<'_>> {
     let object: AckMetadata<'_> = metadata(body)?;
     let is_whole =
@@ -61,7 +62,7 @@ fn is_of(uid: Uid, body: &[u8]) -> bool {
     object(body).is_some_and(|object| Uid::parse(&object.uid) == Some(uid))
 }
 
-/// The fields of a Status that are read.
+/// The fields of a Status that are read here.
 #[derive(Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"))]
 struct RawOutcome<'a> {
@@ -75,7 +76,7 @@ struct RawOutcomeDetails<'a> {
     uid: Text<'a>,
 }
 
-// Source of the numbers: `generated.proto` of `k8s.io/apimachinery/pkg/apis/meta/v1`.
+// Source of the field numbers: `generated.proto` of `k8s.io/apimachinery/pkg/apis/meta/v1`.
 
 impl<'a> ProtobufMessage<'a> for RawOutcome<'a> {
     fn set(&mut self, number: u64, value: Value<'a>) -> Result<(), Malformed> {
@@ -97,7 +98,7 @@ impl<'a> ProtobufMessage<'a> for RawOutcomeDetails<'a> {
     }
 }
 
-/// Returns true if this is a Status of success, and of no other object where it names one.
+/// Returns true if this is a Status of success, with this UID if it names one.
 fn is_success(uid: Uid, body: &[u8]) -> bool {
     let outcome = match protobuf::is_object(body) {
         true => protobuf::object(body)

@@ -1,4 +1,4 @@
-//! Reads Workloads and PodGroups, and writes the bodies of new ones.
+//! Decodes Workloads and PodGroups, and builds the bodies of new ones.
 
 use compact_str::CompactString;
 use serde::Deserialize;
@@ -10,23 +10,22 @@ use crate::model::{
 
 use super::{SchedulingApi, metadata::RawMetadata, ownership};
 
-/// A Workload or PodGroup, and where it belongs.
+/// A Workload or PodGroup, its namespace and the object that it refers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DecodedGangObject<T> {
-    /// Who it is.
+    /// Its UID.
     pub uid: Uid,
-    /// The version of the object that this was read from.
+    /// The resourceVersion that this was read from.
     pub resource_version: u64,
     /// Its namespace.
     pub namespace: CompactString,
-    /// The name of what it refers to, in its namespace: a Workload to a Job, a PodGroup to a
-    /// Workload.
+    /// The name of the object in its namespace that it refers to: a Job for a Workload, a Workload for a PodGroup.
     pub refers_to: Option<CompactString>,
-    /// What decisions need.
+    /// The fields that decisions need.
     pub record: T,
 }
 
-/// Reads a Workload.
+/// Decodes a Workload.
 pub fn decode_workload(json: &str) -> Result<DecodedGangObject<Workload>, serde_json::Error> {
     let object: RawGangObject<RawWorkloadSpec> = serde_json::from_str(json)?;
     let job = |found: &RawControllerRef| found.api_group == "batch" && found.kind == "Job";
@@ -48,7 +47,7 @@ pub fn decode_workload(json: &str) -> Result<DecodedGangObject<Workload>, serde_
     decoded(object.metadata, job.map(|found| found.name), record)
 }
 
-/// Reads a PodGroup.
+/// Decodes a PodGroup.
 pub fn decode_pod_group(json: &str) -> Result<DecodedGangObject<PodGroup>, serde_json::Error> {
     let object: RawGangObject<RawPodGroupSpec> = serde_json::from_str(json)?;
     let first = object.spec.pod_group_template_ref;
@@ -149,9 +148,9 @@ struct RawPodGroupTemplate {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct RawPodGroupSpec {
-    /// In the first version.
+    /// In `v1alpha2`.
     pod_group_template_ref: Option<RawTemplateRef>,
-    /// In later ones.
+    /// In later versions.
     workload_ref: Option<RawWorkloadRef>,
 }
 
@@ -206,7 +205,7 @@ mod tests {
         }
     }
 
-    /// What a server makes of a body.
+    /// The object that a server makes of a body.
     fn stored(object: &GangObject, uid: Uid) -> Value {
         let body = gang_object_body(&api(), &job(), JOB, object);
         let mut stored: Value = serde_json::from_slice(&body).expect("JSON");

@@ -1,4 +1,5 @@
-//! As whom the API server knows us: a SelfSubjectReview, which servers from 1.28 on answer.
+//! Builds and decodes a SelfSubjectReview: the user as which the API server authenticates us. Servers from 1.28 on
+//! support it.
 //!
 //! Must not: send it.
 
@@ -7,14 +8,14 @@ use serde_json::json;
 
 use super::Call;
 
-/// Asks for our user.
+/// Requests our user.
 pub fn self_subject_review() -> Call {
     let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
     let path = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
     Call::create_whole(path, review.to_string())
 }
 
-/// Our user's name in the answer; none if it cannot be read or names nobody.
+/// Our user name in the response; none if it is missing or cannot be decoded.
 pub fn decode_user_name(answer: &[u8]) -> Option<String> {
     let review: SelfSubjectReview = serde_json::from_slice(answer).ok()?;
     review.status?.user_info?.username

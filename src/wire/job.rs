@@ -1,4 +1,4 @@
-//! Reads a Job: the fields lakh acts on, and the Pod template as it stands.
+//! Decodes a Job: the fields that lakh acts on, and the Pod template as raw JSON.
 
 use std::{sync::Arc, time::Duration};
 
@@ -22,28 +22,28 @@ use super::{
     timestamp::time,
 };
 
-/// What the API server makes of an unset `backoffLimit` when each index has its own.
+/// The API server's default for `backoffLimit` when `backoffLimitPerIndex` is set.
 const NO_LIMIT: u32 = i32::MAX as u32;
 
-/// A Job and the JSON of its Pod template, untouched.
+/// A decoded Job and the raw JSON of its Pod template.
 #[derive(Clone, Debug)]
 pub struct DecodedJob {
-    /// What decisions need.
+    /// The fields that decisions need.
     pub job: Job,
-    /// `spec.template`, with every field that the server sent, of a Job that may make Pods: one that is suspended, has
-    /// ended or goes makes none.
+    /// `spec.template` with every field that the server sent. None if the Job may not create Pods: it is suspended,
+    /// finished or being deleted.
     pub template: Option<Arc<RawValue>>,
-    /// The bytes of `spec.template`.
+    /// The size of `spec.template` in bytes.
     pub template_bytes: usize,
-    /// About how many bytes its policies and its selector take, which are kept as long as the Job is there.
+    /// The approximate size in bytes of its policies and selector, which are kept as long as the Job exists.
     pub policy_bytes: usize,
-    /// Which Pods it means; none where the server sent no selector.
+    /// Its selector; none if the server sent none.
     pub selector: Option<Arc<Selector>>,
-    /// The object that it says controls it.
+    /// Its controlling owner.
     pub controller: Option<ControllerReference>,
-    /// For when it was due, if it is of a CronJob and says so.
+    /// Its scheduled time, if it belongs to a CronJob and has the annotation.
     pub scheduled: Option<Time>,
-    /// What it asks for beside its work; most ask for nothing.
+    /// The extra features that it requests; most Jobs request none.
     pub annotations: Option<Box<JobAnnotations>>,
 }
 
@@ -55,11 +55,11 @@ pub struct ControllerReference {
     pub kind: CompactString,
     /// Its name.
     pub name: CompactString,
-    /// Who it is.
+    /// Its UID.
     pub uid: Uid,
 }
 
-/// What a CronJob's controller needs of a Job.
+/// The fields of a Job that a CronJob's controller needs.
 pub fn child_job(decoded: &DecodedJob) -> ChildJob {
     let (job, status) = (&decoded.job, &decoded.job.status);
     let ends = [ConditionKind::Complete, ConditionKind::Failed];
@@ -79,7 +79,7 @@ pub fn child_job(decoded: &DecodedJob) -> ChildJob {
     }
 }
 
-/// Reads a Job's JSON.
+/// Decodes a Job's JSON.
 pub fn decode_job(json: &str) -> Result<DecodedJob, serde_json::Error> {
     let object: RawJob = serde_json::from_str(json)?;
     let restarts: RawPodTemplate = serde_json::from_str(object.spec.template.get())?;
@@ -365,7 +365,7 @@ mod tests {
         };
         let conditions = |list: &str| format!(r#""conditions":[{list}]"#);
         let is = |kind: &str| format!(r#"{{"type":"{kind}","status":"True"}}"#);
-        // On its way out, suspended, somebody else's: it is under way all the same.
+        // Being deleted, suspended, or managed by another controller: the Job is still active.
         let going = r#","deletionTimestamp":"2026-01-01T00:00:00Z""#;
         assert_eq!(child(going, "", "").end, None);
         let suspended = conditions(&is("Suspended"));
@@ -376,7 +376,7 @@ mod tests {
         }
         let not = r#"{"type":"Complete","status":"False"}"#;
         assert_eq!(child("", "", &conditions(not)).end, None);
-        // The first of the list says how it ended.
+        // The first true condition of the list decides.
         let both = conditions(&format!("{},{}", is("Failed"), is("Complete")));
         let ended = child("", r#""managedBy":"e.com/f","#, &both);
         assert_eq!(

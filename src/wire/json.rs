@@ -1,24 +1,25 @@
-//! Bytes as JSON text.
+//! Decodes JSON from bytes.
 //!
-//! Must not: know what is read.
+//! Must not: know the types that are decoded.
 
 use std::{borrow::Cow, ops::Deref};
 
 use serde::{Deserialize, Deserializer, de::Error as _};
 
-/// Reads JSON. That it is text is found out for all of it at once: string by string takes longer.
+/// Decodes JSON. UTF-8 is validated for the whole body at once, which is faster than string by string.
 pub(super) fn read<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, serde_json::Error> {
     let text = std::str::from_utf8(body).map_err(serde_json::Error::custom)?;
     serde_json::from_str(text)
 }
 
-/// Reads a count that the server does not validate: one below 0 is 0, so that it cannot make an object unreadable.
+/// Decodes a count that the server does not validate. A negative count becomes 0, so that it cannot make an object
+/// unreadable.
 pub(super) fn count<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
     let number = i64::deserialize(from)?.max(0);
     Ok(u32::try_from(number).unwrap_or(u32::MAX))
 }
 
-/// A string in JSON, where it is if it can be read there. Within lists and options serde copies a plain
+/// A JSON string, borrowed from the input unless it has escapes. Within lists and options serde would copy a plain
 /// `Cow`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub(super) struct Text<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);

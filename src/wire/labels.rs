@@ -1,4 +1,4 @@
-//! Reads labels and label selectors; [`crate::model`] knows what they match.
+//! Decodes labels and label selectors; [`crate::model`] matches them.
 
 use std::{fmt, marker::PhantomData};
 
@@ -12,7 +12,7 @@ use crate::model::{Operator, PodLabels, Requirement, Selector};
 
 use super::json::Text;
 
-/// Reads a Pod's labels where they are; for `deserialize_with`.
+/// Decodes a Pod's labels, borrowed from the input; for `deserialize_with`.
 pub(super) fn labels<'de: 'a, 'a, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<PodLabels<'a>, D::Error> {
@@ -40,7 +40,7 @@ pub(super) fn labels<'de: 'a, 'a, D: Deserializer<'de>>(
     deserializer.deserialize_any(Pairs(PhantomData))
 }
 
-/// Reads a label selector.
+/// Converts a label selector.
 pub fn selector(written: LabelSelector) -> Selector {
     let labels = written.match_labels.into_iter().flatten();
     let expressions = written.match_expressions.into_iter().flatten();
@@ -67,7 +67,7 @@ fn requirement(written: LabelSelectorRequirement) -> Requirement {
     }
 }
 
-/// A selector as a query has it. An operator that nobody knows selects nothing.
+/// A selector as a query parameter. An unknown operator selects nothing.
 pub fn selector_text(selector: &Selector) -> String {
     let labels = selector.match_labels.iter();
     let labels = labels.map(|(key, value)| format!("{key}={value}"));

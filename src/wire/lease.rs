@@ -1,4 +1,4 @@
-//! Reads and writes the Lease of a leader election.
+//! Decodes and builds the Lease of a leader election.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ use super::timestamp::time;
 /// The API version of Leases.
 const API: &str = "coordination.k8s.io/v1";
 
-/// The annotation that says which replicas hold a Lease together, and which ranges each has.
+/// The annotation that lists the replicas that share a Lease, with the ranges of each.
 const REPLICAS: &str = "lakh.dev/replicas";
 
 #[derive(Deserialize)]
@@ -51,7 +51,7 @@ struct RawSpec {
     lease_transitions: Option<u32>,
 }
 
-/// Reads a Lease's JSON. What is missing is as in client-go: nobody, no time.
+/// Decodes a Lease's JSON. Missing fields have client-go's defaults: no holder, no time.
 pub fn decode_lease(json: &[u8]) -> Result<Lease, serde_json::Error> {
     let RawLease { metadata, spec } = serde_json::from_slice(json)?;
     Ok(Lease {
@@ -67,7 +67,7 @@ pub fn decode_lease(json: &[u8]) -> Result<Lease, serde_json::Error> {
     })
 }
 
-/// What a Lease's annotations say of those who hold it together. A roster that cannot be read is none: nobody goes by it.
+/// Decodes the roster of the replicas that share a Lease from its annotations. A malformed roster is ignored.
 pub fn roster_of(annotations: &BTreeMap<String, String>) -> Option<Roster> {
     let text = annotations.get(REPLICAS)?;
     let raw: BTreeMap<String, RawEntry> = serde_json::from_str(text).ok()?;
@@ -97,13 +97,13 @@ pub fn new_lease(namespace: &str, name: &str, record: &LeaseRecord) -> Vec<u8> {
     lease.to_string().into_bytes()
 }
 
-/// Returns the body that replaces the record of a Lease and nothing else: labels, annotations, owners and fields of newer
-/// servers stay as they were read, as in client-go's `LeaseLock`. `read` is the object as the server sent it; an update with an
-/// older version than the server's is refused there.
+/// Returns the body that replaces only the record of a Lease. Labels, annotations, owners and fields of newer servers
+/// stay as they were read, as in client-go's `LeaseLock`. `read` is the object as the server sent it. The server
+/// rejects the update if `read` is not its latest version.
 pub fn updated_lease(read: &[u8], record: &LeaseRecord) -> Result<Vec<u8>, serde_json::Error> {
     let mut lease: Value = serde_json::from_slice(read)?;
     if let Some(metadata) = lease["metadata"].as_object_mut() {
-        // They are the server's, long, and sent back for nothing.
+        // The server manages them; they are long and need not be sent back.
         metadata.remove("managedFields");
     }
     write_record(&mut lease, record);

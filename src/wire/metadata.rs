@@ -1,6 +1,6 @@
-//! Reads the metadata of Jobs, CronJobs and the objects of gangs.
+//! Decodes the metadata of Jobs, CronJobs and gang objects.
 //!
-//! Must not: read that of Pods, of which there are too many to keep what is not needed.
+//! Must not: decode metadata of Pods, which are too many to keep unneeded fields.
 
 use compact_str::CompactString;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -23,18 +23,18 @@ pub(super) struct RawMetadata {
     pub(super) annotations: RawAnnotations,
 }
 
-/// An object of which only its metadata were read.
+/// An object of which only the metadata were decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectIdentity {
     /// Its namespace and name.
     pub key: JobKey,
     /// Its UID.
     pub uid: Uid,
-    /// The version of the object.
+    /// Its resourceVersion.
     pub resource_version: u64,
 }
 
-/// Reads the metadata of an object in JSON.
+/// Decodes the metadata of an object in JSON.
 pub fn decode_identity(json: &str) -> Result<ObjectIdentity, serde_json::Error> {
     #[derive(Deserialize)]
     struct RawIdentified {
@@ -49,14 +49,14 @@ pub fn decode_identity(json: &str) -> Result<ObjectIdentity, serde_json::Error> 
     })
 }
 
-/// The annotations that are looked at.
+/// The annotations that are read.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub(super) struct RawAnnotations {
-    /// Of a CronJob's Job: when it was due.
+    /// On a CronJob's Job: its scheduled time.
     #[serde(rename = "batch.kubernetes.io/cronjob-scheduled-timestamp")]
     pub(super) scheduled: Option<String>,
-    /// Of a Job: what it asks for beside its work.
+    /// On a Job: the extra features that it requests.
     #[serde(rename = "lakh.dev/index-record")]
     index_record: Option<String>,
     #[serde(rename = "lakh.dev/failure-summary")]
@@ -66,7 +66,7 @@ pub(super) struct RawAnnotations {
 }
 
 impl RawAnnotations {
-    /// What a Job asks for beside its work, if anything.
+    /// The extra features that a Job requests, if any.
     pub(super) fn job_annotations(&self) -> Option<Box<JobAnnotations>> {
         let read = |text: &Option<String>| {
             let text = text.as_deref();
@@ -82,7 +82,7 @@ impl RawAnnotations {
 }
 
 impl RawMetadata {
-    /// UID and version.
+    /// The UID and resourceVersion.
     pub(super) fn identity(&self) -> Result<(Uid, u64), serde_json::Error> {
         let identity = Uid::parse(&self.uid).zip(self.resource_version.parse().ok());
         let odd = || serde_json::Error::custom("metadata.uid or metadata.resourceVersion is odd");
@@ -96,7 +96,7 @@ impl RawMetadata {
         }
     }
 
-    /// The owner reference of its controller.
+    /// The owner reference of the controller.
     pub(super) fn controller(&self) -> Option<&OwnerReference> {
         let mut owners = self.owner_references.iter();
         owners.find(|owner| owner.controller == Some(true))

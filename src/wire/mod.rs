@@ -1,7 +1,6 @@
-//! Kubernetes' objects in JSON and protobuf: what lakh reads of them, and the bodies it writes.
+//! Decodes Kubernetes objects from JSON and protobuf, and builds request bodies and paths.
 //!
 //! Responsible for: bytes to small records, values to request bodies and paths.
-//! Must not: send anything, decide anything, or keep an object whole.
 
 mod call;
 mod cron_job;

@@ -1,5 +1,5 @@
-//! Owner references, and the patches by which a Job adopts a Pod, releases it, or removes its finalizer. All are
-//! strategic merge patches and name the Pod's UID, so that they never change another Pod of the same name.
+//! Builds owner references, and the patches with which a Job adopts a Pod, releases it, or removes its finalizer. All
+//! are strategic merge patches that name the Pod's UID, so that they never change another Pod of the same name.
 //!
 //! Source: docs/rules/jobs.md, 3.5 and 9.
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::model::{JobId, JobKey, Uid};
 
-/// The controller reference that an object of a Job or CronJob has.
+/// The controller reference in an object that a Job or CronJob owns.
 #[doc(alias = "NewControllerRef")]
 pub(super) fn controller(kind: &str, owner: &JobKey, uid: Uid) -> Value {
     json!({
@@ -31,7 +31,7 @@ pub fn adoption_patch(pod: Uid, job: &JobId, finalizer: &str) -> Vec<u8> {
     body.to_string().into_bytes()
 }
 
-/// Removes the finalizer from a Pod. Every Pod needs one, so it is formatted in one pass.
+/// Removes the finalizer from a Pod. Every Pod needs this patch, so it is formatted in one pass.
 #[doc(alias = "removeTrackingFinalizerPatch")]
 pub fn freeing_patch(pod: Uid, finalizer: &str) -> Vec<u8> {
     format!(
@@ -40,7 +40,7 @@ pub fn freeing_patch(pod: Uid, finalizer: &str) -> Vec<u8> {
     .into_bytes()
 }
 
-/// The same, if the Pod is still of this version.
+/// The same, provided that the Pod still has this resourceVersion.
 pub fn freeing_patch_of_version(pod: Uid, version: u64, finalizer: &str) -> Vec<u8> {
     let body = json!({"metadata": {
         "uid": pod.to_string(),

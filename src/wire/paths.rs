@@ -1,4 +1,4 @@
-//! The paths of the REST API that the controller uses.
+//! Builds the paths of the REST API that the controller uses.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
@@ -6,10 +6,10 @@ use crate::model::{CONTROLLER_UID, Selector, Uid};
 
 use super::selector_text;
 
-/// What stays as it is in a query.
+/// The characters that need no escape in a query.
 const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_');
 
-/// A text as a part of a path or a query.
+/// Escapes a text for a path or a query.
 pub fn escaped(text: &str) -> String {
     utf8_percent_encode(text, PLAIN).to_string()
 }
@@ -49,8 +49,8 @@ pub fn pods(namespace: Option<&str>) -> String {
     collection("/api/v1", namespace, "pods")
 }
 
-/// The Pods of a Job, by its selector if it has one, and by a selector of fields. The selector may be anybody's: whose a
-/// Pod is, its owner says.
+/// The Pods of a Job, by its selector, if any, and a field selector. A selector may also match Pods of other Jobs; only
+/// a Pod's owner reference is decisive.
 pub fn pods_of_job(namespace: &str, uid: Uid, selector: Option<&Selector>, fields: &str) -> String {
     let labels = match selector {
         Some(selector) => selector_text(selector),
@@ -64,8 +64,8 @@ pub fn pods_of_job(namespace: &str, uid: Uid, selector: Option<&Selector>, field
     )
 }
 
-/// A page of the Pods of a Job, by its selector if it has one, with so many Pods at most; the first page, if the token is
-/// empty. The list is as new as the API server's data.
+/// A page of at most `limit` Pods of a Job, by its selector, if any. An empty token requests the first page. The list
+/// is as recent as the API server's data.
 pub fn pods_of_job_page(
     namespace: &str,
     uid: Uid,
@@ -89,8 +89,8 @@ pub fn pod(namespace: &str, name: &str) -> String {
     format!("/api/v1/namespaces/{namespace}/pods/{name}")
 }
 
-/// A path for a write of what is known to be right. The server looks for fields that it does not know, or
-/// that come twice, unless the request says not to; for a patch that is a twentieth of what it costs it.
+/// A path for a write with a known-valid body. The server checks for unknown and duplicate fields unless the request
+/// disables it. For a patch, the check is a twentieth of the server's cost.
 pub fn unchecked(mut path: String) -> String {
     path.push_str("?fieldValidation=Ignore");
     path
@@ -116,7 +116,7 @@ pub fn lease(namespace: &str, name: &str) -> String {
     format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{name}")
 }
 
-/// All objects of a kind in a version of an API, of all namespaces or of one.
+/// All objects of a kind in an API version, in all namespaces or in one.
 pub fn collection(api: &str, namespace: Option<&str>, plural: &str) -> String {
     match namespace {
         None => format!("{api}/{plural}"),

@@ -1,4 +1,4 @@
-//! Reads a Pod straight into its record, and skips everything that decisions do not need.
+//! Decodes a Pod directly into its record and skips all fields that decisions do not need.
 
 mod failure;
 pub(super) mod protobuf;
@@ -26,21 +26,21 @@ use failure::failure;
 /// A watch event of a Pod.
 #[derive(Clone, Debug)]
 pub enum PodEvent<'a> {
-    /// There is a new version of it, or it is new.
+    /// The Pod is new or has a new version.
     Applied(DecodedPod<'a>),
-    /// It is gone; this was its last version.
+    /// The Pod is gone; this is its last version.
     Deleted(DecodedPod<'a>),
 }
 
-/// Reads Pods for one controller: it knows the controller's finalizer.
+/// Decodes Pods for the controller with this finalizer.
 #[derive(Clone, Debug)]
 pub struct PodDecoder {
-    /// The finalizer by which this controller keeps Pods until they are counted.
+    /// The finalizer with which this controller keeps Pods until they are counted.
     pub finalizer: &'static str,
 }
 
 impl PodDecoder {
-    /// Reads a Pod.
+    /// Decodes a Pod.
     pub fn decode<'a>(&self, object: Object<'a>) -> Result<DecodedPod<'a>, OddAnswer> {
         let pod = match object {
             Object::Json(json) => serde_json::from_str(json)?,
@@ -49,8 +49,8 @@ impl PodDecoder {
         self.keep(pod).ok_or(OddAnswer::Identity)
     }
 
-    /// Reads a line of a watch with a Pod, in one pass. Any other line, and one that is odd,
-    /// gives nothing: it is for [`decode_watch_line`](super::decode_watch_line).
+    /// Decodes a line of a Pod watch in one pass. Returns `None` for any other line and for a malformed one;
+    /// [`decode_watch_line`](super::decode_watch_line) handles those.
     pub fn decode_line<'a>(&self, line: &'a [u8]) -> Option<PodEvent<'a>> {
         let RawPodEvent { kind, object } = json::read(line).ok()?;
         match kind {
@@ -123,8 +123,8 @@ impl PodDecoder {
     }
 }
 
-/// Reads the answer to an own write, when only its metadata was asked for; gives UID, version and
-/// whether the object is being deleted.
+/// Decodes the response to a write that requested only metadata. Returns the UID, the resourceVersion, and true if the
+/// object is being deleted.
 pub fn ack_of_write(body: &[u8]) -> Option<(Uid, u64, bool)> {
     let metadata: AckMetadata<'_> = metadata(body)?;
     let uid = Uid::parse(&metadata.uid)?;
@@ -132,26 +132,26 @@ pub fn ack_of_write(body: &[u8]) -> Option<(Uid, u64, bool)> {
     Some((uid, version, metadata.deletion_timestamp.is_some()))
 }
 
-/// Reads the marks of the Pod in an answer.
+/// Decodes the finalizers and labels of the Pod in a response.
 pub(super) fn marks(body: &[u8]) -> Option<Marks<'_>> {
     metadata(body)
 }
 
-/// Reads some metadata of the object in an answer.
+/// Decodes the metadata of the object in a response.
 pub(super) fn metadata<'a, M: ProtobufMessage<'a> + Deserialize<'a>>(body: &'a [u8]) -> Option<M> {
     #[derive(Deserialize)]
     struct RawObject<M> {
         metadata: M,
     }
     if message::is_object(body) {
-        // Every object has its metadata in its first field.
+        // The first field of every object is its metadata.
         let metadata = message::message(message::object(body).ok()?, 1).ok()?;
         return M::read(Value::Bytes(metadata)).ok();
     }
     Some(json::read::<RawObject<M>>(body).ok()?.metadata)
 }
 
-/// By what a Job knows its Pod again.
+/// The finalizers and labels by which a Job recognizes its Pod.
 #[derive(Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"))]
 pub(super) struct Marks<'a> {
@@ -160,7 +160,7 @@ pub(super) struct Marks<'a> {
     pub(super) labels: PodLabels<'a>,
 }
 
-/// What is looked at of an answer to a write.
+/// The metadata that is read from the response to a write.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
 pub(super) struct AckMetadata<'a> {
@@ -200,8 +200,8 @@ fn saturate(count: u32) -> u16 {
     u16::try_from(count).unwrap_or(u16::MAX)
 }
 
-/// When the Pod ended, by the first evidence there is, as upstream's `getFinishedTime` (docs/rules/jobs.md, 5.2):
-/// its containers' ends, Ready turning False, its deletion, its creation.
+/// The time at which the Pod ended, by the first evidence available: its containers' ends, Ready turning False, its
+/// deletion, its creation. Upstream's `getFinishedTime` does the same (docs/rules/jobs.md, 5.2).
 fn finished(pod: &RawPod<'_>) -> u32 {
     let by_containers = || {
         let sidecars = pod.status.init_container_statuses.iter();
@@ -225,7 +225,7 @@ fn finished(pod: &RawPod<'_>) -> u32 {
         .unwrap_or(pod.metadata.creation_timestamp.0)
 }
 
-/// When the last of these containers ended: 0 if there are none, nothing as long as one has not ended.
+/// The latest end of these containers: 0 if there are none, `None` while one has not ended.
 fn latest_end<'a>(mut containers: impl Iterator<Item = &'a RawContainerStatus<'a>>) -> Option<u32> {
     containers.try_fold(0, |latest, container| {
         let RawTimestamp(at) = container.state.terminated.as_ref()?.finished_at;
@@ -242,8 +242,8 @@ struct RawPodEvent<'a> {
     object: RawPod<'a>,
 }
 
-/// The parts of a Pod's JSON that are looked at; a bookmark has only some of them. Lists have room for
-/// what most Pods have, so that no memory is asked for.
+/// The parts of a Pod's JSON that are read; a bookmark has only some. Lists have inline capacity for most Pods, to
+/// avoid allocations.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"))]
 struct RawPod<'a> {
@@ -351,7 +351,7 @@ struct RawTerminated {
     finished_at: RawTimestamp,
 }
 
-/// Whole seconds since the epoch, or 0 for what is no time.
+/// Whole seconds since the epoch; 0 if the text is not a time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct RawTimestamp(pub(super) u32);
 

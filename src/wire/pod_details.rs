@@ -1,7 +1,7 @@
-//! Reads of a Pod what people want to know when its Job stands still or fails: reasons, messages, nodes, times.
+//! Decodes the parts of a Pod that explain to users why its Job is stuck or fails: reasons, messages, nodes, times.
 //!
-//! The controller's own reader (`pod`) keeps less, because it reads each Pod many times. Must not: keep what of a Pod
-//! nobody is told, such as its volumes.
+//! The controller's own decoder (`pod`) keeps less, because it decodes each Pod many times. Must not: keep fields that
+//! no user sees, such as volumes.
 
 mod protobuf;
 #[cfg(test)]
@@ -20,55 +20,55 @@ use super::{
     protobuf::{ProtobufMessage as _, Value},
 };
 
-/// See the module's text.
+/// The fields of one Pod that explain its state to users.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodDetails {
     /// Its name.
     pub name: CompactString,
-    /// Who it is.
+    /// Its UID.
     pub uid: Uid,
     /// The UID of its controller.
     pub owner: Option<Uid>,
     /// Its completion index.
     pub index: Option<u32>,
-    /// How often its index had failed before, whether that counts or not.
+    /// The number of earlier failures of its index, counted or ignored.
     pub failures_before: u32,
-    /// When it was made.
+    /// Its creationTimestamp.
     pub created: Option<Time>,
-    /// When it is to be gone, if it is being deleted.
+    /// Its deletionTimestamp, if it is being deleted.
     pub deletion: Option<Time>,
-    /// What keeps it from going.
+    /// The finalizers that delay its deletion.
     pub finalizers: SmallVec<[CompactString; 1]>,
-    /// The node that it was given to; empty if none.
+    /// Its node; empty if none is assigned.
     pub node: CompactString,
-    /// When its node took it up.
+    /// Its startTime: when the kubelet accepted it.
     pub started: Option<Time>,
-    /// What keeps it from being given to one.
+    /// The scheduling gates that keep it from being scheduled.
     pub gates: Vec<CompactString>,
-    /// Where it is in its life.
+    /// Its phase.
     pub phase: PodPhase,
-    /// Why it is there, in a word.
+    /// `status.reason`.
     pub reason: CompactString,
-    /// Why it is there.
+    /// `status.message`.
     pub message: String,
-    /// Conditions that say more than that all is well.
+    /// Conditions that are not True, and Ready and DisruptionTarget in any state.
     pub conditions: Vec<PodConditionDetails>,
-    /// Init containers first.
+    /// Its containers, init containers first.
     pub containers: SmallVec<[ContainerDetails; 1]>,
 }
 
 /// A condition of a Pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodConditionDetails {
-    /// The API's word for its kind.
+    /// The condition's `type`.
     pub kind: CompactString,
-    /// Whether it is True.
+    /// The condition is True.
     pub holds: bool,
-    /// Since when.
+    /// Its lastTransitionTime.
     pub since: Option<Time>,
-    /// Why, in a word.
+    /// A one-word reason.
     pub reason: CompactString,
-    /// Why.
+    /// A message.
     pub message: String,
 }
 
@@ -77,49 +77,49 @@ pub struct PodConditionDetails {
 pub struct ContainerDetails {
     /// Its name.
     pub name: CompactString,
-    /// How often it was started again.
+    /// The number of restarts.
     pub restarts: u32,
-    /// Why it does not run yet, in a word and in more.
+    /// The reason and message, while it waits to start.
     pub waiting: Option<(CompactString, String)>,
-    /// How it ended.
+    /// Its end, if it has ended.
     pub ended: Option<ContainerEnd>,
-    /// How it ended the time before.
+    /// The end of its previous run.
     pub ended_before: Option<ContainerEnd>,
 }
 
-/// How a container ended.
+/// The end of a container.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ContainerEnd {
-    /// With which code.
+    /// The exit code.
     pub exit_code: i32,
-    /// By which signal, as far as the runtime says.
+    /// The signal, if the runtime reports one.
     pub signal: i32,
-    /// Why, in a word.
+    /// A one-word reason.
     pub reason: CompactString,
-    /// What it, or its runtime, had to say.
+    /// The message of the container or its runtime.
     pub message: String,
-    /// When.
+    /// When it ended.
     pub at: Option<Time>,
 }
 
-/// What a Pod failed of.
+/// The cause of a Pod's failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PodCause<'a> {
-    /// Of the first container that failed, if one did.
+    /// The exit code of the first container that failed, if one did.
     pub exit_code: Option<i32>,
-    /// In a word; empty where the code says it all.
+    /// A one-word reason; empty if the exit code suffices.
     pub reason: &'a str,
-    /// The container, where it is that by which the Pod failed.
+    /// The container that made the Pod fail, if one did.
     pub container: Option<&'a str>,
-    /// What there is to be said of it.
+    /// The message of the Pod, the condition or the container.
     pub message: &'a str,
 }
 
-/// What a container that ended badly is said to have ended of, if no more is known.
+/// The reason of a failed container about which no more is known.
 const ERROR: &str = "Error";
 
 impl PodDetails {
-    /// Reads a Pod.
+    /// Decodes a Pod.
     pub fn read(object: Object<'_>) -> Result<Self, OddAnswer> {
         let pod = match object {
             Object::Json(json) => serde_json::from_str(json)?,
@@ -128,18 +128,18 @@ impl PodDetails {
         pod.keep().ok_or(OddAnswer::Identity)
     }
 
-    /// Reads the Pod in a line of a watch, in one pass.
+    /// Decodes the Pod in a line of a watch, in one pass.
     pub fn read_line(line: &[u8]) -> Result<Self, OddAnswer> {
         let RawPodLine { object } = json::read(line)?;
         object.keep().ok_or(OddAnswer::Identity)
     }
 
-    /// The condition of a kind, if it says more than that all is well.
+    /// The condition of this type, if it is among the kept ones.
     pub fn condition(&self, kind: &str) -> Option<&PodConditionDetails> {
         self.conditions.iter().find(|it| it.kind == kind)
     }
 
-    /// What it failed of: who ended it comes before what its containers say.
+    /// The cause of the failure. The Pod's own reason and a disruption take precedence over the containers' states.
     pub fn cause(&self) -> PodCause<'_> {
         let failed = self.containers.iter().find_map(|container| {
             let end = container.ended.as_ref()?;
@@ -172,7 +172,7 @@ impl PodDetails {
         }
     }
 
-    /// How it ended, in a few words.
+    /// Summarizes how the Pod ended.
     pub fn end(&self) -> PodEnd {
         let cause = match self.phase {
             PodPhase::Succeeded => EndCause::new(Some(0), ""),
@@ -188,7 +188,7 @@ impl PodDetails {
         PodEnd::new(cause, &self.node, started.unwrap_or(0))
     }
 
-    /// When it ended, by the first evidence there is.
+    /// The time at which the Pod ended, by the first evidence available.
     pub fn finished(&self) -> Option<Time> {
         let ends = self.containers.iter().filter_map(|it| it.ended.as_ref());
         let by_containers = ends.filter_map(|end| end.at).max();

@@ -1,7 +1,7 @@
-//! Reads the policies of a Job's spec.
+//! Decodes the policies of a Job's spec.
 //!
-//! More lenient than the API server: an unknown rule keeps its place and never matches, because messages name
-//! rules by their position.
+//! This is more lenient than the API server: an unknown rule keeps its position and never matches, because messages
+//! name rules by position.
 
 use compact_str::CompactString;
 use k8s_openapi::api::batch::v1 as written;
@@ -11,7 +11,7 @@ use crate::model::{
     SuccessRule,
 };
 
-/// Reads `spec.podFailurePolicy`.
+/// Converts `spec.podFailurePolicy`.
 pub(super) fn failure_policy(policy: &written::PodFailurePolicy) -> PodFailurePolicy {
     PodFailurePolicy {
         rules: policy.rules.iter().map(failure_rule).collect(),
@@ -49,7 +49,7 @@ fn exit_codes(codes: &written::PodFailurePolicyOnExitCodesRequirement) -> Failur
     }
 }
 
-/// The type and the status of a condition.
+/// The type and status of a condition.
 fn condition(
     pattern: &written::PodFailurePolicyOnPodConditionsPattern,
 ) -> (CompactString, CompactString) {
@@ -63,12 +63,12 @@ fn condition(
     )
 }
 
-/// Reads the `spec.successPolicy` of a Job with `completions` indexes.
+/// Converts the `spec.successPolicy` of a Job with `completions` indexes.
 pub(super) fn success_policy(policy: &written::SuccessPolicy, completions: u32) -> SuccessPolicy {
     let rules = policy.rules.iter().map(|rule| {
         let indexes = rule.succeeded_indexes.as_deref();
         let count = rule.succeeded_count;
-        // The API takes no negative one.
+        // The API accepts no negative count.
         let count = count.map(|count| u32::try_from(count).unwrap_or(u32::MAX));
         SuccessRule::new(indexes, count, completions)
     });

@@ -1,13 +1,13 @@
-//! Protobuf as API servers send it: fields by their numbers, and the envelope around an object.
+//! Decodes protobuf as API servers send it: fields by number, and the envelope around an object.
 //!
-//! A reader only, which skips the fields that nobody asks for. Must not: know any kind of object.
+//! It only reads, and skips fields that the caller does not use. Must not: know any kind of object.
 //!
 //! Source: protobuf's encoding guide; the prefix and the message `runtime.Unknown` of Kubernetes.
 
-/// What each object in protobuf starts with.
+/// The prefix of every object in protobuf.
 const MAGIC: &[u8] = b"k8s\0";
 
-/// Bytes that are not the message they should be.
+/// The bytes are not the expected message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("malformed protobuf")]
 pub struct Malformed;
@@ -19,11 +19,11 @@ pub(super) enum Value<'a> {
     Number(u64),
     /// Text, bytes or a message.
     Bytes(&'a [u8]),
-    /// A number of fixed width: no field that is read here has one.
+    /// A number of fixed width. No field that lakh reads has one.
     Fixed,
 }
 
-/// The fields of a message, one after the other.
+/// An iterator over the fields of a message.
 #[derive(Clone, Debug)]
 pub(super) struct Fields<'a>(&'a [u8]);
 
@@ -96,15 +96,14 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// A count, as [`json::count`](super::json::count) reads it.
+    /// The value as a count, by the rules of [`json::count`](super::json::count).
     pub(super) fn count(self) -> Result<u32, Malformed> {
         let number: i64 = self.number()?;
         Ok(u32::try_from(number.max(0)).unwrap_or(u32::MAX))
     }
 }
 
-/// A message that is read into a value field by field; a message that comes in pieces is the sum of
-/// its pieces.
+/// A message that is decoded field by field. A message in several pieces is the merge of its pieces.
 pub(super) trait ProtobufMessage<'a>: Default {
     fn set(&mut self, number: u64, value: Value<'a>) -> Result<(), Malformed>;
 
@@ -123,7 +122,7 @@ pub(super) trait ProtobufMessage<'a>: Default {
     }
 }
 
-/// The value of one field of a message: the last, if it is there several times.
+/// The value of one field of a message; the last one if it is repeated.
 pub(super) fn field(message: &[u8], wanted: u64) -> Result<Option<Value<'_>>, Malformed> {
     let mut fields = Fields::of(message);
     let mut found = None;
@@ -135,22 +134,22 @@ pub(super) fn field(message: &[u8], wanted: u64) -> Result<Option<Value<'_>>, Ma
     Ok(found)
 }
 
-/// The message of one field; an empty one if it is not there.
+/// The nested message in one field; an empty one if the field is missing.
 pub(super) fn message(message: &[u8], wanted: u64) -> Result<&[u8], Malformed> {
     field(message, wanted)?.map_or(Ok(&[]), Value::bytes)
 }
 
-/// Whether these bytes are an object in protobuf, not JSON.
+/// Returns true if the bytes are an object in protobuf, not JSON.
 pub(super) fn is_object(bytes: &[u8]) -> bool {
     bytes.starts_with(MAGIC)
 }
 
-/// The object in its envelope.
+/// Extracts the object from its envelope.
 pub(super) fn object(bytes: &[u8]) -> Result<&[u8], Malformed> {
     message(bytes.strip_prefix(MAGIC).ok_or(Malformed)?, 2)
 }
 
-/// Writes messages, for tests.
+/// Encodes messages, for tests.
 #[cfg(test)]
 pub(crate) mod write {
     use super::MAGIC;
@@ -223,7 +222,7 @@ mod tests {
         assert_eq!(object(&whole), Ok(&write::bytes(1, "abc")[..]));
         for length in 0..whole.len() {
             let cut = object(&whole[..length]);
-            // Without the last field it is an envelope with nothing in it.
+            // Without its last field the envelope is empty.
             assert!(cut == Err(Malformed) || cut == Ok(&[]), "{length}: {cut:?}");
         }
         assert_eq!(object(b"{}"), Err(Malformed));

@@ -1,4 +1,4 @@
-//! Whose a token is, and what somebody may do: TokenReview and SubjectAccessReview.
+//! Builds and decodes TokenReviews and SubjectAccessReviews.
 //!
 //! Must not: send them, or keep a token.
 
@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::Call;
 
-/// Asks whose a token is.
+/// Requests the user of a token.
 pub fn token_review(token: &str) -> Call {
     let review = json!({
         "apiVersion": "authentication.k8s.io/v1",
@@ -23,7 +23,7 @@ pub fn token_review(token: &str) -> Call {
     )
 }
 
-/// Who it is; none if it is nobody's.
+/// The user of the token; none if the token is not authenticated.
 pub fn decode_token_review(answer: &[u8]) -> serde_json::Result<Option<UserInfo>> {
     let review: TokenReview = serde_json::from_slice(answer)?;
     let status = review.status.unwrap_or_default();
@@ -31,7 +31,7 @@ pub fn decode_token_review(answer: &[u8]) -> serde_json::Result<Option<UserInfo>
     Ok(is_good.then_some(status.user).flatten())
 }
 
-/// Asks whether somebody may list objects: in one namespace, or in all.
+/// Checks if a user may list a resource, in one namespace or in all.
 pub fn access_review(
     user: &UserInfo,
     group: &str,
@@ -58,7 +58,7 @@ pub fn access_review(
     Call::create_whole(path, review.to_string())
 }
 
-/// Whether they may.
+/// Returns true if the user may.
 pub fn decode_access_review(answer: &[u8]) -> serde_json::Result<bool> {
     let review: SubjectAccessReview = serde_json::from_slice(answer)?;
     let status = review.status.unwrap_or_default();

@@ -1,6 +1,6 @@
-//! `scheduling.k8s.io`: which versions a server serves, and what differs between them.
+//! Selects the version of `scheduling.k8s.io` that a server serves, and covers the differences between versions.
 //!
-//! Workload and PodGroup are young: each release may serve them in another version only. lakh uses the newest
+//! Workload and PodGroup are young, and each release may serve them only in a different version. lakh uses the newest
 //! version that has both.
 
 use serde::Deserialize;
@@ -11,13 +11,13 @@ use super::paths;
 /// The group.
 const GROUP: &str = "scheduling.k8s.io";
 
-/// What must be served for gangs.
+/// The resources that gangs need.
 const NEEDED: [&str; 2] = ["workloads", "podgroups"];
 
-/// How final a version is, then its numbers: `v1beta2` is 1, 1, 2.
+/// The stability of a version, then its numbers: `v1beta2` is 1, 1, 2.
 type Rank = (u8, u32, u32);
 
-/// The first version that has both kinds, `v1alpha2`.
+/// The oldest version that has both kinds, `v1alpha2`.
 const FIRST: Rank = (0, 1, 2);
 
 /// One version of the group.
@@ -53,7 +53,7 @@ impl SchedulingApi {
         format!("/apis/{GROUP}")
     }
 
-    /// Reads the answer to that: the versions that may have both kinds, the newest first.
+    /// Decodes the response to that: the versions that may have both kinds, newest first.
     pub fn offered(body: &[u8]) -> Result<Vec<Self>, serde_json::Error> {
         let group: RawApiGroup = serde_json::from_slice(body)?;
         let versions = group.versions.into_iter().map(|found| found.version);
@@ -67,19 +67,19 @@ impl SchedulingApi {
         Some(Self { version, rank })
     }
 
-    /// The path of the version; a GET lists its kinds.
+    /// The path of the version; a GET lists its resources.
     pub fn path(&self) -> String {
         format!("/apis/{}", self.api_version())
     }
 
-    /// Reads the answer to that: whether both kinds are among them.
+    /// Decodes the response to that. Returns true if both kinds are among them.
     pub fn serves_gangs(body: &[u8]) -> Result<bool, serde_json::Error> {
         let found: RawApiResourceList = serde_json::from_slice(body)?;
         let serves = |name: &str| found.resources.iter().any(|resource| resource.name == name);
         Ok(NEEDED.into_iter().all(serves))
     }
 
-    /// Group and version, as objects name them.
+    /// Group and version, as in `apiVersion`.
     pub fn api_version(&self) -> String {
         format!("{GROUP}/{}", self.version)
     }
@@ -94,8 +94,8 @@ impl SchedulingApi {
         paths::collection(&self.path(), namespace, "podgroups")
     }
 
-    /// The member of a PodGroup's spec that refers to a Workload and its template: after the first
-    /// version it has another name.
+    /// The field of a PodGroup's spec that refers to a Workload and its template. It has another name after the first
+    /// version.
     pub(super) fn reference(&self, workload: &str, template: &str) -> (&'static str, Value) {
         if self.rank == FIRST {
             let reference = json!({"workloadName": workload, "podGroupTemplateName": template});
@@ -107,7 +107,7 @@ impl SchedulingApi {
     }
 }
 
-/// Reads a version; `None` for one that is not Kubernetes' own.
+/// Parses a version; `None` if it does not follow Kubernetes' scheme.
 fn rank(version: &str) -> Option<Rank> {
     let numbers = version.strip_prefix('v')?;
     for (stage, word) in [(0, "alpha"), (1, "beta")] {

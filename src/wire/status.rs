@@ -1,14 +1,14 @@
-//! Writes a Job's status as a merge patch.
+//! Builds a Job's status as a merge patch.
 //!
-//! It is a patch, not a PUT: fields that lakh does not know stay as they are, and the Job's spec need not be sent.
-//! It names the version that it builds on, so that the server answers with a conflict if somebody else was faster,
-//! and the UID, so that it never changes another Job of the same name.
+//! A patch, unlike a PUT, leaves fields that lakh does not know unchanged, and does not send the Job's spec. It names
+//! the resourceVersion that it builds on, so that the server returns a conflict after a concurrent write. It names the
+//! UID, so that it never changes another Job of the same name.
 
 use serde_json::{Value, json};
 
 use crate::model::{Condition, JobStatus, Time, Uid, Uncounted};
 
-/// The merge patch that makes a Job's status this one.
+/// The merge patch that sets a Job's status.
 pub fn status_patch(status: &JobStatus, uid: Uid, resource_version: u64) -> Vec<u8> {
     let body = json!({
         "metadata": {"uid": uid.to_string(), "resourceVersion": resource_version.to_string()},
@@ -30,7 +30,7 @@ pub fn status_patch(status: &JobStatus, uid: Uid, resource_version: u64) -> Vec<
     serde_json::to_vec(&body).expect("a JSON tree always serializes")
 }
 
-/// Counters that are zero are absent from the server's own output.
+/// The server omits counters that are zero.
 fn unless_zero(count: u32) -> Option<u32> {
     (count > 0).then_some(count)
 }

@@ -1,8 +1,7 @@
-//! Makes the bodies of a Job's new Pods.
+//! Builds the bodies of a Job's new Pods.
 //!
-//! As upstream's `manageJob` makes them (docs/rules/jobs.md, 4.6). The template is rendered once, with gaps; a Pod's
-//! body fills in its name and index. Every field that the server sent in the template is kept, known to lakh or
-//! not.
+//! They follow upstream's `manageJob` (docs/rules/jobs.md, 4.6). The template is rendered once, with gaps; each Pod
+//! fills in its name and index. Every field that the server sent in the template is kept, known to lakh or not.
 
 use std::sync::Arc;
 
@@ -15,33 +14,33 @@ use crate::model::{
 
 use super::{ownership, pod};
 
-/// A Job's template cannot be made into Pods.
+/// The reason why a Job's template cannot be made into Pods.
 #[derive(Debug, thiserror::Error)]
 pub enum TemplateError {
-    /// It is not what a template is.
+    /// The template is not a JSON object.
     #[error("spec.template is no object: {0}")]
     NotAnObject(#[from] serde_json::Error),
-    /// Pods without labels would not be found again.
+    /// The template has no labels, so its Pods could not be found again.
     #[error("unable to create pods, no labels")]
     NoLabels,
 }
 
-/// Bodies of new Pods, with gaps.
+/// A rendered Pod template with gaps for the values of each Pod.
 #[derive(Debug)]
 #[doc(alias = "GetPodFromTemplate")]
 pub struct PodTemplate {
     job: String,
     indexed: bool,
-    /// Literal text, each but the last followed by a gap.
+    /// Literal text. Each item but the last is followed by a gap.
     text: Vec<(String, Option<Gap>)>,
     marks: Arc<PodMarks>,
 }
 
-/// By what a Job knows its Pods again.
+/// The finalizer and label by which a Job recognizes its Pods.
 #[derive(Debug)]
 pub struct PodMarks {
     finalizer: String,
-    /// The value of the label that the server's generated selector matches, if there is one.
+    /// The value of the label that the server's generated selector matches, if the template has it.
     controller_uid: Option<String>,
 }
 
@@ -51,18 +50,17 @@ enum Gap {
     GenerateName,
     Index,
     Hostname,
-    /// The value of the annotation of failures, and the one of ignored failures behind it if there
-    /// were any.
+    /// The value of the annotation of failures, followed by the annotation of ignored failures if there were any.
     Failures,
-    /// Nothing, or a comma and the member that names the PodGroup.
+    /// Empty, or a comma and the field that names the PodGroup.
     Group,
 }
 
 impl PodTemplate {
-    /// Prepares the template of a Job.
+    /// Renders the template of a Job.
     pub fn new(job: &Job, template: &RawValue, finalizer: &str) -> Result<Self, TemplateError> {
         let mut template: Map<String, Value> = serde_json::from_str(template.get())?;
-        // A text that no template has by chance: the UID was made after it.
+        // No template contains this text by chance: the UID was generated after the template.
         let start = format!("<{}:", job.uid);
         let mark = |gap: &str| format!("{start}{gap}>");
         let indexed = job.spec.is_indexed();
@@ -71,7 +69,7 @@ impl PodTemplate {
         if indexed {
             spec["hostname"] = mark("hostname").into();
             if spec.get("schedulingGroup").is_none_or(Value::is_null) {
-                // Behind the hostname, so that there is a comma before it.
+                // Placed after the hostname, so that a comma precedes it.
                 spec["schedulingGroup"] = mark("group").into();
             }
             add_index_variable(&mut spec);
@@ -90,20 +88,20 @@ impl PodTemplate {
         })
     }
 
-    /// The bytes that it takes in memory, about.
+    /// The approximate memory that it takes, in bytes.
     pub fn bytes(&self) -> usize {
         let text = self.text.iter();
         let text = text.map(|(text, _)| text.capacity() + size_of::<(String, Option<Gap>)>());
         size_of::<Self>() + text.sum::<usize>()
     }
 
-    /// By what the Job knows its Pods again.
+    /// The finalizer and label by which the Job recognizes its Pods.
     pub fn marks(&self) -> &Arc<PodMarks> {
         &self.marks
     }
 
-    /// The name and the body of a new Pod. `failures` are those of its index, where they are told
-    /// apart; `group` is its PodGroup, if it is one of a gang.
+    /// The name and body of a new Pod. `failures` are those of its index, if the Job counts them per index. `group` is
+    /// its PodGroup, if the Job is a gang.
     pub fn pod(
         &self,
         index: Option<u32>,
@@ -147,8 +145,8 @@ impl PodTemplate {
 }
 
 impl PodMarks {
-    /// Names the parts that a Pod lacks, by the server's answer to such a body: a mutating webhook may have
-    /// taken away what the Job needs to know the Pod again and to count it.
+    /// Returns the part that a created Pod lacks, by the server's response. A mutating webhook may have removed the
+    /// finalizer or label by which the Job recognizes and counts the Pod.
     pub fn lacks(&self, answer: &[u8]) -> Option<String> {
         let marks = pod::marks(answer)?;
         if !marks.finalizers.iter().any(|it| **it == *self.finalizer) {
@@ -207,7 +205,7 @@ fn metadata(
     Ok(meta.into())
 }
 
-/// What stands between the quotes of the annotation of failures.
+/// The text between the quotes of the annotation of failures.
 fn failure_values(failures: FailureCounts) -> String {
     let FailureCounts { counted, ignored } = failures;
     match ignored {
@@ -216,7 +214,7 @@ fn failure_values(failures: FailureCounts) -> String {
     }
 }
 
-/// Gives each container the variable with its completion index, unless it has one of that name.
+/// Adds the variable with the completion index to each container that has none of that name.
 fn add_index_variable(spec: &mut Value) {
     for list in ["initContainers", "containers"] {
         let Some(containers) = spec.get_mut(list).and_then(Value::as_array_mut) else {
@@ -244,7 +242,7 @@ fn add_index_variable(spec: &mut Value) {
     }
 }
 
-/// Cuts a body at its marks, which all have the same start.
+/// Splits a body at its marks, which share a prefix.
 fn split(body: &str, start: &str) -> Vec<(String, Option<Gap>)> {
     let mut text = Vec::new();
     let mut pieces = body.split(start);
@@ -255,7 +253,7 @@ fn split(body: &str, start: &str) -> Vec<(String, Option<Gap>)> {
                 before.truncate(end);
                 text.push((std::mem::replace(&mut before, after.to_owned()), Some(gap)));
             }
-            // Somebody knew the UID, and wrote what is no mark.
+            // The template contains the UID in text that is not a mark.
             None => before.extend([start, piece]),
         }
     }
@@ -263,7 +261,7 @@ fn split(body: &str, start: &str) -> Vec<(String, Option<Gap>)> {
     text
 }
 
-/// The gap whose mark stands between these texts: where the one before ends, and what comes after.
+/// The gap at a mark between two texts. Returns the gap, the length of the text before it, and the text after it.
 fn gap<'t>(before: &str, after: &'t str) -> Option<(Gap, usize, &'t str)> {
     let (word, after) = after.split_once('>')?;
     let gap = match word {
@@ -273,7 +271,7 @@ fn gap<'t>(before: &str, after: &'t str) -> Option<(Gap, usize, &'t str)> {
         "hostname" => Gap::Hostname,
         "failures" => Gap::Failures,
         "group" => {
-            // The whole member may be missing.
+            // The whole field may be left out.
             let before = before.strip_suffix(r#","schedulingGroup":""#)?;
             return Some((Gap::Group, before.len(), after.strip_prefix('"')?));
         }
@@ -413,7 +411,7 @@ mod tests {
                 Some(lacks)
             );
         }
-        // A Job with a selector of its own has no such label.
+        // A Job with its own selector lacks this label.
         let plain = pod(INDEXED, Some(1));
         assert!(plain["metadata"]["labels"].get(CONTROLLER_UID).is_none());
     }

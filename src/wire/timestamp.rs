@@ -1,14 +1,14 @@
-//! Reads the times in API objects.
+//! Parses the times in API objects.
 
 use crate::model::Time;
 
-/// A time that may be missing; an odd one is none.
+/// A time that may be missing; none if it is malformed.
 pub(super) fn time(text: Option<String>) -> Option<Time> {
     text.as_deref().and_then(Time::parse_rfc3339)
 }
 
-/// Whole seconds since the epoch, or 0 for what is no time; the usual form by hand, because every
-/// Pod event has several.
+/// Whole seconds since the epoch, or 0 if the text is not a time. The usual form is parsed by hand, because every Pod
+/// event has several.
 pub(super) fn seconds(text: &str) -> u32 {
     usual_form(text)
         .or_else(|| Time::parse_rfc3339(text).map(Time::as_secs))
@@ -40,7 +40,7 @@ fn usual_form(text: &str) -> Option<i64> {
     Some(days_since_epoch(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second)
 }
 
-/// Days from 1970-01-01, by counting from March so that the leap day comes last in its year.
+/// Days from 1970-01-01. The year begins in March here, so that the leap day is its last.
 fn days_since_epoch(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let month_from_march = (month + 9) % 12;

@@ -1,6 +1,6 @@
-//! Lists and watches: pages of objects, lines of events.
+//! Decodes lists and watches: pages of objects, and events.
 //!
-//! Kinds differ in what is kept of an object, not in how a list and a watch work.
+//! Kinds differ in the parts of an object that are kept, not in the form of lists and watches.
 
 use std::borrow::Cow;
 
@@ -13,17 +13,17 @@ use super::{
     protobuf::{self, Fields, Malformed, Value},
 };
 
-/// An object as it came, not read yet.
+/// An object as received, not decoded yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Object<'a> {
     /// Its JSON.
     Json(&'a str),
-    /// Its message in protobuf, without the envelope.
+    /// Its protobuf message, without the envelope.
     Protobuf(&'a [u8]),
 }
 
 impl<'a> Object<'a> {
-    /// Its JSON. What comes in protobuf was not asked for in JSON, so it is an error.
+    /// Its JSON. Protobuf is an error, because the caller did not request it.
     pub fn json(self) -> Result<&'a str, serde_json::Error> {
         match self {
             Self::Json(json) => Ok(json),
@@ -31,7 +31,7 @@ impl<'a> Object<'a> {
         }
     }
 
-    /// Its start, to show to people.
+    /// Its first characters, for error messages.
     pub fn start(self) -> String {
         const SHOWN: usize = 200;
         let text: Cow<'_, str> = match self {
@@ -42,29 +42,29 @@ impl<'a> Object<'a> {
     }
 }
 
-/// Why an answer could not be read.
+/// The reason why a response could not be decoded.
 #[derive(Debug, thiserror::Error)]
 pub enum OddAnswer {
-    /// It is not the JSON that it should be.
+    /// It is not the expected JSON.
     #[error(transparent)]
     Json(#[from] serde_json::Error),
-    /// It is not the message that it should be.
+    /// It is not the expected message.
     #[error(transparent)]
     Protobuf(#[from] Malformed),
-    /// It is not a list: a list has items, and the version that it shows.
+    /// It is not a list: a list has items and a resourceVersion.
     #[error("it is no list: metadata.resourceVersion is odd")]
     List,
-    /// It is of an object without a UID or version as an API server makes them.
+    /// It is an object without a valid UID or resourceVersion.
     #[error("metadata.uid or metadata.resourceVersion is odd")]
     Identity,
 }
 
-/// One page of a list. Items stay as they are in the page's bytes.
+/// One page of a list. Items are slices of the page's bytes.
 #[derive(Debug, Default)]
 pub struct ListPage<'a> {
-    /// The version that the list shows.
+    /// The resourceVersion of the list.
     pub resource_version: String,
-    /// Where the next page starts; empty on the last.
+    /// The continue token of the next page; empty on the last.
     pub continue_token: String,
     /// The objects.
     pub items: Vec<Object<'a>>,
@@ -73,12 +73,12 @@ pub struct ListPage<'a> {
 #[derive(Deserialize)]
 struct RawListPage<'a> {
     metadata: ListMeta,
-    /// Null in an empty list of metadata. Without it, the body is not a list.
+    /// Null in an empty list of metadata. A body without this field is not a list.
     #[serde(borrow, deserialize_with = "Option::deserialize")]
     items: Option<Vec<&'a RawValue>>,
 }
 
-/// Reads a page of a list, in JSON or protobuf.
+/// Decodes a page of a list, in JSON or protobuf.
 pub fn decode_list_page(body: &[u8]) -> Result<ListPage<'_>, OddAnswer> {
     let page = match protobuf::is_object(body) {
         true => list_page(protobuf::object(body)?)?,
@@ -98,7 +98,7 @@ pub fn decode_list_page(body: &[u8]) -> Result<ListPage<'_>, OddAnswer> {
     }
 }
 
-/// All lists are alike: their metadata, then their items.
+/// All lists have the same form: metadata, then items.
 fn list_page(message: &[u8]) -> Result<ListPage<'_>, Malformed> {
     let mut page = ListPage::default();
     let mut fields = Fields::of(message);
@@ -121,7 +121,7 @@ fn list_page(message: &[u8]) -> Result<ListPage<'_>, Malformed> {
     Ok(page)
 }
 
-/// The namespace and the version of an object in protobuf, without what else there is of it.
+/// The namespace and resourceVersion of a protobuf object, without decoding the rest.
 pub fn decode_place(message: &[u8]) -> Option<(&str, u64)> {
     let (mut namespace, mut version) = (None, None);
     let mut fields = Fields::of(protobuf::message(message, 1).ok()?);
@@ -135,16 +135,16 @@ pub fn decode_place(message: &[u8]) -> Option<(&str, u64)> {
     namespace.zip(version)
 }
 
-/// What an event of a watch says.
+/// A decoded watch event.
 #[derive(Debug)]
 pub enum WatchEvent<'a> {
-    /// There is a new version of an object, or a new object.
+    /// ADDED or MODIFIED: an object is new or has a new version.
     Applied(Object<'a>),
-    /// The object is gone; this was its last version.
+    /// The object is gone; this is its last version.
     Deleted(Object<'a>),
-    /// Nothing changed up to this version.
+    /// No change up to this resourceVersion.
     Bookmark(String),
-    /// The watch is over.
+    /// The watch has ended with an error.
     Error(ApiError),
 }
 
@@ -162,7 +162,7 @@ struct RawBookmark {
     metadata: ListMeta,
 }
 
-/// Reads one line of a watch in JSON.
+/// Decodes one line of a JSON watch.
 pub fn decode_watch_line(line: &[u8]) -> Result<WatchEvent<'_>, serde_json::Error> {
     let line: RawWatchEvent<'_> = json::read(line)?;
     let object = line.object.get();
@@ -177,7 +177,7 @@ pub fn decode_watch_line(line: &[u8]) -> Result<WatchEvent<'_>, serde_json::Erro
     })
 }
 
-/// Reads one frame of a watch in protobuf.
+/// Decodes one frame of a protobuf watch.
 pub fn decode_watch_frame(frame: &[u8]) -> Result<WatchEvent<'_>, Malformed> {
     let (mut kind, mut whole): (_, &[u8]) = ("", &[]);
     let mut fields = Fields::of(frame);

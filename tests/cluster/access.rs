@@ -1,4 +1,4 @@
-//! `lakh local` with tokens and an audit log; both also where faults are asked for.
+//! Tests `lakh local` with tokens and an audit log, also with fault injection.
 
 use std::{
     fs,
@@ -19,7 +19,7 @@ use crate::support;
 
 const TOKENS: &str = "secret,ann,1,\"system:masters\"\nguest,bob,2,\"readers\"\n";
 
-/// The process ends with the test.
+/// A process that is killed with the test.
 struct Running(Child);
 
 impl Drop for Running {
@@ -43,7 +43,7 @@ fn start(folder: &Path) -> Running {
         "--pod-duration",
         "1ms",
     ])
-    // The cluster is in the process: nobody's proxy is asked for it.
+    // The cluster is in the process, so no proxy is used for it.
     .env("HTTPS_PROXY", "http://127.0.0.1:9")
     .stdout(Stdio::null())
     .spawn()
@@ -58,7 +58,7 @@ fn start(folder: &Path) -> Running {
     running
 }
 
-/// What a client is told: the code and the body.
+/// Sends a POST. Returns the code and the body of the response.
 async fn ask(client: &Client, path: &str, body: &Value) -> (u16, Value) {
     let answer = client.post(path, body.to_string().into_bytes()).await;
     let (code, answer) = answer.expect("an answer");
@@ -154,8 +154,8 @@ async fn tokens_say_who_may_do_what() {
     assert!(!log.contains("secret"), "tokens are nobody's business");
 }
 
-/// What somebody with this token, or with none, is told: the code and the body; none if the connection
-/// broke. Calls are made once.
+/// Sends one request with this token, or with none. Returns the code and the body; `None` if the connection broke. It
+/// never retries.
 async fn call(
     cluster: &EmbeddedCluster,
     token: &str,
@@ -305,7 +305,7 @@ async fn faults_do_not_open_the_gate_and_are_in_the_audit_log() {
             .filter_map(|line| line["responseStatus"]["code"].as_u64())
             .collect()
     };
-    // What was done is told, also where the client was told otherwise; what never came is not.
+    // The log has each executed request, even if its client got another response. It has no request that never arrived.
     assert_eq!(codes("ann", MAPS, "create"), [503, 201, 201, 201]);
     assert_eq!(codes("bob", MAPS, "create"), [503, 403, 403, 403]);
     assert_eq!(codes("ann", FAULTS, "put"), [200; 5]);

@@ -1,4 +1,4 @@
-//! Connections that break: nothing is missed, and nothing is done twice.
+//! Tests broken connections: no event is missed, and no write is repeated.
 
 use std::{
     sync::atomic::{AtomicU32, Ordering},
@@ -16,9 +16,9 @@ use crate::support::{
     proxy::{Fate, Proxy, answer},
 };
 
-/// Runs the main job over a line that is cut every now and then; how often Pods were listed.
+/// Runs the main job over a connection that is cut every now and then. Returns the number of Pod lists.
 ///
-/// With `kept`, the server keeps so many events of Pods, and more come about during each cut.
+/// With `kept`, the server keeps this many Pod events, and more occur during each cut.
 async fn run_over_a_bad_line(kept: Option<usize>) -> u64 {
     let options = ClusterOptions {
         server: ServeOptions {
@@ -34,14 +34,14 @@ async fn run_over_a_bad_line(kept: Option<usize>) -> u64 {
     create_bystander(&client).await;
     create(&client, &indexed_job("main", 10_000, 1000)).await;
     for _ in 0..CUTS {
-        // After a long cut the watch is opened again some seconds later.
+        // After a long cut the watch is reopened some seconds later.
         let pause = if kept.is_some() { 4_500 } else { 150 };
         tokio::time::sleep(Duration::from_millis(pause)).await;
         match kept {
             None => proxy.cut(Duration::from_millis(100)).await,
             Some(kept) => proxy.cut_while(change_bystander(&client, kept + 1)).await,
         }
-        // Cut creations are of unknown fate: at no time may they make too many Pods.
+        // The fate of interrupted creations is unknown. There must never be too many Pods.
         let active = pods(&client)
             .await
             .iter()
@@ -73,7 +73,7 @@ async fn run_over_a_bad_line(kept: Option<usize>) -> u64 {
 
 const BYSTANDERS: &str = "/api/v1/namespaces/kube-system/pods";
 
-/// Creates a Pod that is no Job's.
+/// Creates a Pod without a Job.
 async fn create_bystander(client: &Client) {
     let pod = json!({
         "apiVersion": "v1",
@@ -85,7 +85,7 @@ async fn create_bystander(client: &Client) {
     created.await.expect("a good Pod");
 }
 
-/// Makes so many changes of that Pod.
+/// Changes that Pod this many times.
 async fn change_bystander(client: &Client, changes: usize) {
     let path = format!("{BYSTANDERS}/bystander");
     for number in 0..changes {
@@ -100,14 +100,14 @@ fn is_active(pod: &serde_json::Value) -> bool {
     phase != "Succeeded" && phase != "Failed"
 }
 
-/// How often the line is cut.
+/// Number of cuts.
 const CUTS: u64 = 12;
 
-/// Lists of Pods that this test itself asks for: one after each cut, and one at the end.
+/// Pod lists by this test itself: one after each cut, and one at the end.
 const OWN_LISTS: u64 = CUTS + 1;
 
-/// After each cut the controller asks for one Pod, to see how far the server has come: it may be another
-/// one, or have been restored from a backup.
+/// After each cut the controller lists one Pod, to get the server's resourceVersion. The server may be another one, or
+/// may have been restored from a backup.
 const LOOKS: u64 = CUTS;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -128,9 +128,9 @@ async fn a_watch_that_is_too_far_behind_starts_with_a_list() {
     );
 }
 
-/// Runs a Job over a line on which every third request of these fares so, as often as `most` says.
+/// Runs a Job over a proxy on which every third of these requests has this fate, `most` times at most.
 ///
-/// The watch is late, so that it is not the one to tell that a Pod is there.
+/// The watch is late, so that the controller does not learn of a Pod from its event.
 async fn run_with_odd_requests(request: &'static str, fate: fn() -> Fate, most: u32) {
     let late = "delay-events=300ms,verbs=watch,resources=pods";
     let cluster = EmbeddedCluster::start(ClusterOptions {
@@ -173,7 +173,7 @@ async fn creations_whose_answers_are_lost_make_no_second_pods() {
     run_with_odd_requests(CREATION, || Fate::AnswerLost, 40).await;
 }
 
-/// As some balancers of load do when a server is slow to answer.
+/// Some load balancers do so when a server is slow to answer.
 #[tokio::test(flavor = "multi_thread")]
 async fn creations_that_are_sent_twice_make_no_second_pods() {
     run_with_odd_requests(CREATION, || Fate::SentTwice, 40).await;
@@ -184,7 +184,7 @@ async fn patches_whose_answers_are_lost_count_no_pod_twice() {
     run_with_odd_requests("PATCH ", || Fate::AnswerLost, 40).await;
 }
 
-/// As a gateway or a captive portal does.
+/// The response of a gateway or a captive portal.
 fn empty() -> Fate {
     Fate::Answered(answer(200, "", ""))
 }
@@ -218,7 +218,7 @@ async fn a_line_that_stands_still_for_a_while_loses_nothing() {
         tokio::time::sleep(Duration::from_millis(300)).await;
         proxy.freeze(false);
         if round % 2 == 1 {
-            // What was held up is lost.
+            // Delayed data are lost.
             proxy.cut(Duration::from_millis(50)).await;
         }
     }

@@ -1,4 +1,4 @@
-//! A server that is busy, or fails: what was told to come later comes later, and nothing is lost.
+//! Tests a busy or failing server: the controller waits for `retryAfter`, and nothing is lost.
 
 use std::time::{Duration, Instant};
 
@@ -9,8 +9,8 @@ use crate::support::{
     self, check_pods_of_complete_job, create, get, indexed_job, is, is_held, job_when, pods_when,
 };
 
-/// Runs a small Job while the first few requests of a kind are refused; how long it took, and the
-/// reasons of the Events on it.
+/// Runs a small Job while the first few requests of a kind are refused. Returns its duration, and the reasons of its
+/// Events.
 async fn run_against(refusal: &str, meant: &str, times: u32) -> (Duration, Vec<String>) {
     let rule = format!("refuse={refusal},{meant},times={times}");
     let cluster = EmbeddedCluster::start(ClusterOptions {
@@ -48,7 +48,7 @@ const CREATION: &str = "verbs=create,resources=pods";
 #[tokio::test(flavor = "multi_thread")]
 async fn told_to_come_later_it_comes_later() {
     let (took, events) = run_against("429,retryAfter=1s", CREATION, 1).await;
-    // A time is asserted, for the server asked for it: never sooner.
+    // The server asked for this delay, so an earlier retry is an error.
     assert!(
         took >= Duration::from_secs(1),
         "it came back after {took:?}"

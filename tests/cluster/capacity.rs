@@ -1,4 +1,4 @@
-//! Nodes with little room, from end to end: Pods wait, and a Job completes all the same.
+//! Tests nodes with little capacity end to end: Pods wait, and the Job still completes.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,7 +12,7 @@ use crate::support::{
     self, controller, create, get, http_get, indexed_job, is, job_when, pods_when, run,
 };
 
-/// Three nodes of two CPUs each.
+/// Starts a cluster with three nodes of two CPUs each.
 async fn cluster(pod_duration: Duration) -> EmbeddedCluster {
     EmbeddedCluster::start(ClusterOptions {
         kubelet: KubeletOptions {
@@ -39,7 +39,7 @@ fn condition(pod: &Value) -> Value {
     scheduled.cloned().unwrap_or_default()
 }
 
-/// All that has happened to Pods since a version, as a watch tells it.
+/// Returns all Pod events of a watch since a version.
 async fn history(cluster: &EmbeddedCluster, since: &str) -> Vec<Value> {
     let path = format!("/api/v1/pods?watch=true&resourceVersion={since}&timeoutSeconds=1");
     let url = cluster.url();

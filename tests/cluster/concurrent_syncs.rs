@@ -1,5 +1,5 @@
-//! How many CronJobs and finished Jobs are worked on at once: as many as the flags say. The server says
-//! nothing to them, so that each turn stays under way.
+//! Tests that as many CronJobs and finished Jobs are synced at once as the flags allow. The server does not answer, so
+//! that each sync stays in flight.
 
 use std::{
     sync::{
@@ -24,11 +24,10 @@ use crate::support::{
 
 const CRON_JOBS: &str = "/apis/batch/v1/namespaces/default/cronjobs";
 
-/// More than are ever worked on at once here.
+/// More than are ever synced at once here.
 const MANY: usize = 8;
 
-/// How many calls of this kind a controller makes to which it never hears an answer; its queue says the
-/// same of itself.
+/// Counts a controller's calls of this kind while the server answers none. The queue's metrics must agree.
 async fn held(cluster: &EmbeddedCluster, call: &'static str, queue: &str, options: Options) -> u32 {
     let calls = Arc::new(AtomicU32::new(0));
     let counted = Arc::clone(&calls);
@@ -47,7 +46,7 @@ async fn held(cluster: &EmbeddedCluster, call: &'static str, queue: &str, option
         of_queue(text, queue, "adds_total") >= MANY as f64
     })
     .await;
-    // Those that may have a turn have it by now, and then nobody else.
+    // All permitted syncs have started by now, and no others start.
     tokio::time::sleep(Duration::from_millis(700)).await;
     let (text, calls) = (metrics(&controller), calls.load(Ordering::SeqCst));
     let of = |name: &str| of_queue(&text, queue, name);

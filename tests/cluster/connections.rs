@@ -1,4 +1,4 @@
-//! The connections of a client, as a server sees them.
+//! Tests a client's connections as the server sees them.
 
 use std::{
     sync::{
@@ -19,16 +19,16 @@ use tokio::{
     sync::{Barrier, watch},
 };
 
-/// How long something may take that takes seconds.
+/// Longest wait for a step that takes seconds.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A server that answers everything with an empty object, and remembers what it was asked.
+/// A server that answers every request with an empty object, and records the requests.
 #[derive(Clone, Default)]
 struct Server {
     connections: Arc<AtomicUsize>,
     /// Heads of requests.
     asked: Arc<Mutex<Vec<String>>>,
-    /// Whether it closes each connection after an answer, without a word.
+    /// It closes each connection after a response, without notice.
     hangs_up: Arc<AtomicBool>,
 }
 
@@ -47,7 +47,7 @@ impl Server {
 
     async fn serve(self, mut stream: TcpStream) {
         let mut piece = [0; 4096];
-        // What is asked here fits into one piece.
+        // Each request of these tests fits into one read.
         while let Ok(length @ 1..) = stream.read(&mut piece).await {
             let head = String::from_utf8_lossy(&piece[..length]).to_lowercase();
             self.asked.lock().push(head);
@@ -60,7 +60,7 @@ impl Server {
     }
 }
 
-/// A client by a kubeconfig with these lines for the user.
+/// Connects a client with a kubeconfig that has these lines for the user.
 async fn client(address: &str, user: &str) -> Client {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("kubeconfig");
@@ -68,7 +68,7 @@ async fn client(address: &str, user: &str) -> Client {
     connect(Some(&path), None).await.expect("it answers")
 }
 
-/// The same of a server that has not been asked for anything yet.
+/// Makes such a client without sending a request.
 async fn unasked_client(address: &str) -> Client {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("kubeconfig");
@@ -111,7 +111,7 @@ async fn a_connection_that_was_closed_meanwhile_costs_no_call() {
     let address = server.clone().start().await;
     let client = client(&address, "").await;
     for call in 0..50 {
-        // Until the news has come: it cannot be told what became of a call that was sent before.
+        // Wait until the client has noticed the close: the fate of an earlier call would be unknown.
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         client
             .patch(
@@ -169,7 +169,7 @@ async fn connections_that_the_server_closes_go_while_nobody_calls() {
         .to_string();
     let closed = Arc::new(AtomicUsize::new(0));
     let (hang_up, hangs_up) = watch::channel(false);
-    // Answers come once all have been asked for, so that each has a connection of its own.
+    // Responses come once all requests have arrived, so that each has a connection of its own.
     let together = Arc::new(Barrier::new(CALLS));
     let counted = Arc::clone(&closed);
     tokio::spawn(async move {
@@ -190,7 +190,7 @@ async fn connections_that_the_server_closes_go_while_nobody_calls() {
                     stream.write_all(answer).await.expect("somebody listens");
                 }
                 stream.shutdown().await.expect("it is open");
-                // Now it is the client's turn to close.
+                // Now the client has to close.
                 let length = stream.read(&mut piece).await.expect("an end");
                 assert_eq!(length, 0);
                 closed.fetch_add(1, Ordering::SeqCst);
@@ -310,7 +310,7 @@ async fn a_socks5_proxy_connects_by_name_with_its_password() {
     assert!(connect.ends_with(&server_port.to_be_bytes()), "{connect:?}");
 }
 
-/// A server that answers each connection with these bytes, and closes it.
+/// Starts a server that answers each connection with these bytes, and closes it.
 async fn answering(answer: &'static str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = listener.local_addr().expect("it has an address");
@@ -384,7 +384,7 @@ async fn answers_are_taken_for_what_the_page_says() {
     assert_eq!((error.code, error.kind), (0, ErrorKind::Failed));
 }
 
-/// As behind a proxy that sends no head before the first byte of the body: a bookmark, after a minute and a quarter.
+/// Some proxies send no head before the first byte of the body: a bookmark, after a minute and a quarter.
 #[tokio::test(start_paused = true)]
 async fn the_head_of_a_watch_may_come_with_its_first_bookmark() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");

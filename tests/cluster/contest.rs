@@ -1,4 +1,4 @@
-//! Another controller works on the same Job: this one gives way and says so, until it is alone.
+//! Tests a Job with a second controller: this controller gives way and reports it, until it is alone.
 
 use std::time::Duration;
 
@@ -19,8 +19,8 @@ const JOB: &str = "/apis/batch/v1/namespaces/default/jobs/main";
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
-/// Writes the Job's status as another controller would, and changes a Pod as it would: until Pods are known to be as new
-/// as such a status, nothing is decided.
+/// Writes the Job's status and changes a Pod as another controller would. The controller decides nothing until its Pods
+/// are as recent as such a status.
 async fn write_status(client: &Client, ready: u32) {
     let body = json!({"status": {"ready": ready}}).to_string();
     let path = format!("{JOB}/status");
@@ -60,7 +60,7 @@ async fn who_is_not_alone_makes_no_pods_until_it_is() {
     create(&client, &indexed_job("main", 5, 5)).await;
     job_when(&client, "main", |job| job["status"]["ready"] == 5).await;
 
-    // One is no sign.
+    // One foreign status is no contest.
     write_status(&client, 4).await;
     job_when(&client, "main", |job| job["status"]["ready"] == 5).await;
     metrics_when(&controller, |text| {
@@ -80,7 +80,7 @@ async fn who_is_not_alone_makes_no_pods_until_it_is() {
     };
     seen_when(&client, "/api/v1/namespaces/default/events", told).await;
 
-    // Scaled up: three Pods are missing, and none is made.
+    // Scaled up: three Pods are missing, and none is created.
     let more = json!({"spec": {"parallelism": 8, "completions": 8}}).to_string();
     client
         .patch(JOB, Patch::Merge, more)
@@ -95,7 +95,7 @@ async fn who_is_not_alone_makes_no_pods_until_it_is() {
     tokio::time::sleep(Duration::from_millis(500)).await;
     let pods = get(&client, PODS).await;
     assert_eq!(stays(listed(&pods)), 5);
-    // Nobody else did it for a minute.
+    // There was no foreign write for a minute.
     clock.move_on_to(clock.now().wall + Duration::from_secs(11));
     pods_when(&client, |pods| stays(pods) == 8).await;
     metrics_when(&controller, |text| text.contains("lakh_contests_total 1")).await;
@@ -103,7 +103,7 @@ async fn who_is_not_alone_makes_no_pods_until_it_is() {
     cluster.shutdown().await;
 }
 
-/// The name of a controller is spelled wrong: nobody else would say so.
+/// A controller's name is misspelled, and no other component would report it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_that_nobody_takes_up_is_told_of() {
     let clock = Clock::default();
@@ -118,7 +118,7 @@ async fn a_job_that_nobody_takes_up_is_told_of() {
     let mut job = indexed_job("main", 1, 1);
     job["spec"]["managedBy"] = json!("lakh.dev/job-controler");
     create(&client, &job).await;
-    // The controller has heard of it once it has run one that came later.
+    // The controller knows of the Job once it has run a later one.
     create(&client, &indexed_job("later", 1, 1)).await;
     job_when(&client, "later", |job| job["status"]["succeeded"] == 1).await;
     clock.move_on_to(clock.now().wall + Duration::from_secs(301));

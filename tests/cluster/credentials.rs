@@ -1,4 +1,4 @@
-//! Credentials and certificates that are exchanged in the middle of a run: the Job ends all the same.
+//! Tests the rotation of credentials and certificates in the middle of a run: the Job still ends.
 
 use std::{
     fs,
@@ -40,10 +40,10 @@ use crate::support::{
     proxy::{Fate, Proxy, refusal},
 };
 
-/// How long the run may take to find out.
+/// Longest wait for an effect of the rotation.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A cluster whose line lets pass who has the right token, and a folder for files.
+/// A cluster behind a proxy that accepts only the right token, and a folder for files.
 struct Scene {
     cluster: EmbeddedCluster,
     line: Proxy,
@@ -86,13 +86,13 @@ impl Scene {
         write(&self.path(name), text)
     }
 
-    /// A kubeconfig for the line with these lines for the user.
+    /// Writes a kubeconfig for the proxy with these lines for the user.
     fn kubeconfig(&self, user: &str) -> PathBuf {
         let text = kubeconfig(&format!("server: '{}'", self.line.url()), user);
         self.write("config", &text)
     }
 
-    /// From now on another token is the right one.
+    /// Sets the token that the proxy accepts.
     fn expect(&self, token: &str) {
         *self.token.lock() = token.to_owned();
     }
@@ -114,7 +114,7 @@ fn kubeconfig(cluster: &str, user: &str) -> String {
     )
 }
 
-/// A script that is an exec plug-in.
+/// Writes a script as an exec plug-in.
 fn plugin(path: &Path, text: &str) -> String {
     write(path, &format!("#!/bin/sh\n{text}\n"));
     fs::set_permissions(path, fs::Permissions::from_mode(0o700)).expect("it is ours");
@@ -124,7 +124,7 @@ fn plugin(path: &Path, text: &str) -> String {
     )
 }
 
-/// What a plug-in says before and after a token.
+/// A plug-in's output before and after the token.
 const ANSWER: [&str; 2] = [
     r#"{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"#,
     "}}",
@@ -139,7 +139,7 @@ async fn controller(kubeconfig: &Path) -> Controller {
         .expect("nothing to listen on")
 }
 
-/// A Job that runs until something is exchanged in its midst, and then to its end.
+/// Runs a Job to its end, with `exchange` in the middle.
 async fn runs_through(client: &Client, exchange: impl Future<Output = ()>) {
     support::create(client, &support::indexed_job("long", 60, 6)).await;
     let succeeded = |job: &Value| job["status"]["succeeded"].as_u64().unwrap_or(0);
@@ -182,7 +182,7 @@ async fn a_plugin_that_names_no_end_is_asked_again_when_its_token_is_refused() {
 async fn a_plugins_token_is_replaced_before_it_runs_out() {
     let scene = Scene::new("token").await;
     let [before, after] = ANSWER;
-    // What lasts four seconds is replaced after two.
+    // A token that lasts four seconds is replaced after two.
     let script = format!(
         "echo asked >> '{}'\nprintf '{before}\"token\":\"token\",\"expirationTimestamp\":\"%s\"{after}' \
          \"$(date -u -d '+4 seconds' +%Y-%m-%dT%H:%M:%SZ)\"",
@@ -267,12 +267,12 @@ async fn who_is_refused_for_a_minute_is_not_ready() {
     };
     assert!(ask().starts_with("HTTP/1.1 200 "));
     scene.expect("another");
-    // Watches begin anew, and are refused.
+    // The watches reconnect and are refused.
     scene.line.cut(Duration::ZERO).await;
     let started = Instant::now();
     let said = loop {
         let said = ask();
-        // That nothing is heard is noticed sooner, and has the same reason.
+        // The silence of the watches may be noticed earlier, and has the same reason.
         let is_ready = said.starts_with("HTTP/1.1 200 ");
         assert!(
             is_ready || said.contains("it refuses the credentials"),
@@ -289,7 +289,7 @@ async fn who_is_refused_for_a_minute_is_not_ready() {
     scene.cluster.shutdown().await;
 }
 
-/// Somebody who signs certificates.
+/// A certificate authority.
 struct Authority {
     certificate: String,
     der: CertificateDer<'static>,
@@ -313,7 +313,7 @@ impl Authority {
         }
     }
 
-    /// A certificate for this machine and its key.
+    /// Issues a certificate for this machine and its key.
     fn sign(&self) -> (CertificateDer<'static>, KeyPair) {
         let key = KeyPair::generate().expect("a key");
         let params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).expect("a good name");
@@ -321,7 +321,7 @@ impl Authority {
         (signed.der().clone(), key)
     }
 
-    /// The same in PEM.
+    /// Issues the same in PEM.
     fn sign_pem(&self) -> [String; 2] {
         let (certificate, key) = self.sign();
         [
@@ -330,7 +330,7 @@ impl Authority {
         ]
     }
 
-    /// How a server behaves that shows such a certificate and believes in these clients.
+    /// Returns a server configuration with such a certificate that trusts certificates of `clients`.
     fn server(&self, clients: &Self) -> Arc<ServerConfig> {
         let mut roots = RootCertStore::empty();
         roots.add(clients.der.clone()).expect("a certificate");
@@ -344,7 +344,7 @@ impl Authority {
     }
 }
 
-/// TLS in front of a cluster.
+/// A TLS proxy in front of a cluster.
 struct Front {
     port: u16,
     config: watch::Sender<Arc<ServerConfig>>,
@@ -378,7 +378,7 @@ impl Front {
         }
     }
 
-    /// From now on it behaves in another way; all connections end.
+    /// Replaces the configuration and ends all connections.
     fn exchange(&self, config: Arc<ServerConfig>) {
         self.config.send_replace(config);
     }
@@ -398,7 +398,7 @@ async fn certificates_in_files_may_change() {
         write(&path("key"), &key);
     };
     hand_out(&old);
-    // Names are those of files beside the kubeconfig.
+    // Paths are relative to the kubeconfig.
     let server = format!(
         "server: 'https://127.0.0.1:{}', certificate-authority: ca",
         front.port

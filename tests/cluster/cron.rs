@@ -1,4 +1,4 @@
-//! `lakh cron` as it is typed.
+//! Runs `lakh cron` as a command.
 
 use crate::support::run;
 

@@ -1,8 +1,8 @@
-//! CronJobs on the embedded cluster over HTTP, when something about them is odd: their Jobs are refused,
-//! made by hand or run by others, or the server fails.
+//! Tests unusual CronJobs on the embedded cluster over HTTP: their Jobs are refused, created by hand or run by another
+//! controller, or the server fails.
 //!
-//! Nobody waits for the next minute here: a CronJob is told that its latest run was long ago, so that a
-//! run is due now. Days of usual life are in `cron_jobs.rs`.
+//! No test waits for the next minute: the status of a CronJob has a last run of long ago, so that a run is due now.
+//! Days of usual operation are in `cron_jobs.rs`.
 
 use std::{
     sync::{
@@ -30,7 +30,7 @@ const JOBS: &str = "/apis/batch/v1/namespaces/default/jobs";
 const CRON_JOBS: &str = "/apis/batch/v1/namespaces/default/cronjobs";
 const EVENTS: &str = "/api/v1/namespaces/default/events";
 
-/// A suspended CronJob: its latest run was due at the beginning of the year, if `last` is of a year ago.
+/// Returns a suspended CronJob. Its latest run was due at the beginning of the year, if its last run was a year ago.
 fn cron_job(name: &str, spec: &Value) -> Value {
     let usual = json!({"schedule": "0 0 1 1 *", "suspend": true});
     support::cron_job(name, [&usual, spec])
@@ -53,7 +53,7 @@ async fn patch(client: &Client, path: &str, patch: Value) {
         .expect("it is taken");
 }
 
-/// Tells a CronJob that it ran long ago, and lets it run.
+/// Sets a CronJob's last run to long ago, and resumes it.
 async fn let_run(client: &Client, name: &str) {
     let status = json!({"status": {"lastScheduleTime": "2020-06-01T00:00:00Z"}});
     patch(client, &format!("{name}/status"), status).await;
@@ -73,7 +73,7 @@ async fn cron_job_when(client: &Client, name: &str, holds: impl Fn(&Value) -> bo
     seen_when(client, &format!("{CRON_JOBS}/{name}"), holds).await
 }
 
-/// An Event on a CronJob, once there is one with this reason.
+/// Returns an Event on a CronJob once there is one with this reason.
 async fn reported(client: &Client, reason: &str) -> Value {
     let is_it =
         |event: &&Value| event["reason"] == reason && event["involvedObject"]["kind"] == "CronJob";
@@ -149,7 +149,7 @@ async fn how_late_a_job_was_created_is_measured() {
     want.push(("+Inf", "1"));
     let name = "cronjob_controller_job_creation_skew_duration_seconds";
     assert_eq!(buckets(&text, name), want);
-    // It has looked at least at the new CronJob, at its change and at its Job; and waits for next year.
+    // It was synced at least for its creation, its change and its Job. It then waits for next year.
     assert!(of_queue(&text, "cronjob", "adds_total") >= 3.0);
     assert!(of_queue(&text, "cronjob", "retries_total") >= 1.0);
     controller.stop().await;
@@ -163,7 +163,7 @@ async fn a_job_that_is_refused_is_tried_again() {
     let mut options = options();
     options.limits.retry_backoff.base = Duration::from_millis(50);
     let controller = start(&client, options).await;
-    // The server takes such a template; what is made of it, it does not.
+    // The server accepts such a template, but refuses the Job made from it.
     let mut odd = cron_job("odd", &json!({}));
     odd["spec"]["jobTemplate"]["metadata"]["labels"] = json!({"not a label": "x"});
     make(&client, &odd).await;
@@ -207,7 +207,7 @@ async fn a_job_made_by_hand_counts_in_the_history_and_nowhere_else() {
     };
     create(&client, &by_hand("long", "3000s")).await;
     reported(&client, "UnexpectedJob").await;
-    // It does not hold up what is due.
+    // It does not delay runs that are due.
     create(&client, &by_hand("a-short", "10ms")).await;
     let ended = |seen: &Value| seen["status"]["lastSuccessfulTime"].is_string();
     assert_eq!(active(&cron_job_when(&client, "c", ended).await), 0);
@@ -217,7 +217,7 @@ async fn a_job_made_by_hand_counts_in_the_history_and_nowhere_else() {
         last.is_some_and(|last| !last.starts_with("2020")) && active(seen) == 0
     };
     cron_job_when(&client, "c", ran).await;
-    // Of those that are Complete one is kept: the later one, or of the same second the later name.
+    // One Complete Job is kept: the later one, or in the same second the one with the later name.
     let left = |all: &[Value]| {
         let gone = |job: &Value| job["metadata"]["name"] == "a-short";
         all.len() == 2 && !all.iter().any(gone)
@@ -229,7 +229,7 @@ async fn a_job_made_by_hand_counts_in_the_history_and_nowhere_else() {
     cluster.shutdown().await;
 }
 
-/// Between the look at a Job and its deletion, somebody else takes its name.
+/// Another client takes a Job's name between the controller's read and its deletion.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_job_that_has_just_taken_the_name_of_one_to_be_replaced_stays() {
     let cluster = cluster(Duration::from_secs(3000)).await;

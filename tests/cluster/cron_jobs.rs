@@ -1,8 +1,8 @@
-//! CronJobs on the embedded cluster, over HTTP.
+//! Tests CronJobs on the embedded cluster over HTTP.
 //!
-//! Nobody waits for the next minute here: server, hollow nodes and controller share a clock, which is
-//! moved on from one time of a morning to the next, once what was to happen until then is seen. What is
-//! due when, the tables say (`tests/rules/cron_golden.rs`).
+//! No test waits for the next minute: server, hollow nodes and controller share a clock. A test moves it from one time
+//! of a morning to the next, once the expected events until then have occurred. The tables check the schedule itself
+//! (`tests/rules/cron_golden.rs`).
 
 use std::time::Duration;
 
@@ -22,12 +22,12 @@ const CRON_JOBS: &str = "/apis/batch/v1/namespaces/default/cronjobs";
 const EVENTS: &str = "/api/v1/namespaces/default/events";
 const TIMESTAMP: &str = "batch.kubernetes.io/cronjob-scheduled-timestamp";
 
-/// A time, by the day of a certain month.
+/// Returns a time of a certain month, by its day.
 fn at(day_and_time: &str) -> Time {
     Time::parse_rfc3339(&format!("2031-05-{day_and_time}:00Z")).expect("a time")
 }
 
-/// A cluster, and the clock that it goes by: ten past eight on the sixth when it starts.
+/// A cluster and its clock, which starts at ten past eight on the sixth.
 struct Morning {
     clock: Clock,
     cluster: EmbeddedCluster,
@@ -88,7 +88,7 @@ impl Morning {
         listed(&list).to_vec()
     }
 
-    /// The Jobs of a CronJob, once they are those of these runs.
+    /// Waits until a CronJob has the Jobs of exactly these runs. Returns them.
     async fn runs_become(&self, name: &str, want: &[&str]) -> Vec<Value> {
         let all = self.jobs_when(|all| runs(all, name) == want).await;
         of(&all, name).cloned().collect()
@@ -98,7 +98,7 @@ impl Morning {
         seen_when(&self.client, &format!("{CRON_JOBS}/{name}"), holds).await
     }
 
-    /// A CronJob with nothing under way, whose latest run that ended well was due then.
+    /// Waits until a CronJob has no active Job, and its last run and last success are of this time.
     async fn rests_after(&self, name: &str, run: &str) {
         let status = |seen: &Value, field: &str| time(&seen["status"][field]);
         let rests = |seen: &Value| {
@@ -113,7 +113,7 @@ impl Morning {
         self.cron_job_when(name, |seen| active(seen) == want).await;
     }
 
-    /// Waits until something was told about a CronJob so often.
+    /// Waits until this Event about a CronJob has this count.
     async fn reported(&self, name: &str, reason: &str, times: u64) {
         let about = |event: &&Value| {
             let object = &event["involvedObject"];
@@ -136,7 +136,7 @@ impl Morning {
     }
 }
 
-/// A CronJob that runs each hour.
+/// Returns a CronJob that runs each hour.
 fn cron_job(name: &str, spec: &Value) -> Value {
     let usual = json!({"schedule": "0 * * * *", "successfulJobsHistoryLimit": 9});
     support::cron_job(name, [&usual, spec])
@@ -147,7 +147,7 @@ fn of<'a>(all: &'a [Value], name: &'a str) -> impl Iterator<Item = &'a Value> {
         .filter(move |job| job["metadata"]["labels"]["of"] == name)
 }
 
-/// For which times a CronJob has Jobs, such as `06T09:00`.
+/// Returns the times of a CronJob's Jobs, such as `06T09:00`.
 fn runs<'a>(all: &'a [Value], name: &'a str) -> Vec<&'a str> {
     let run = |job: &'a Value| {
         let stamp = job["metadata"]["annotations"][TIMESTAMP].as_str();
@@ -160,7 +160,7 @@ fn job_name(name: &str, run: &str) -> String {
     format!("{name}-{}", at(run).as_secs() / 60)
 }
 
-/// The names of the Jobs that a CronJob has under way.
+/// Returns the names of a CronJob's active Jobs.
 fn active(cron_job: &Value) -> Vec<&str> {
     let list = cron_job["status"]["active"].as_array();
     let names = list.into_iter().flatten();
@@ -196,7 +196,7 @@ async fn a_run_starts_in_its_time_is_told_of_and_goes_with_its_cron_job() {
     );
     morning.reported("early", "SuccessfulCreate", 1).await;
     morning.reported("early", "SawCompletedJob", 1).await;
-    // With the CronJob go its Jobs and their Pods.
+    // The CronJob's Jobs and their Pods go with it.
     morning.delete(&format!("{CRON_JOBS}/early")).await;
     morning.jobs_when(<[Value]>::is_empty).await;
     pods_when(&morning.client, <[Value]>::is_empty).await;
@@ -231,7 +231,7 @@ async fn allow_forbid_and_replace() {
     morning.active_become("replace", &["06T10:00"]).await;
     morning.runs_become("replace", &["06T10:00"]).await;
     running(4).await;
-    // The first ones end after an hour and a half; what was forbidden starts late.
+    // The first ones end after an hour and a half. The forbidden run then starts late.
     morning.becomes("06T10:31");
     morning.active_become("allow", &["06T10:00"]).await;
     morning.active_become("forbid", &["06T10:00"]).await;
@@ -241,7 +241,7 @@ async fn allow_forbid_and_replace() {
     assert!(first_ended.is_some() && first_ended <= second_made);
     morning.active_become("replace", &["06T10:00"]).await;
     running(3).await;
-    // And it starts when somebody deletes what holds it up.
+    // It also starts when a client deletes the Job that blocks it.
     morning.becomes("06T11:00");
     morning.reported("forbid", "JobAlreadyActive", 2).await;
     let holds_up = job_name("forbid", "06T10:00");
@@ -325,7 +325,7 @@ async fn after_a_day_without_controller_one_run_starts_late_or_none() {
     morning.rests_after("hourly", "07T11:00").await;
     morning.rests_after("often", "07T11:30").await;
     morning.reported("often", "TooManyMissedTimes", 1).await;
-    // What was too late waits for its next time.
+    // A run that was too late waits for its next time.
     morning.becomes("07T12:00");
     for name in ["hourly", "strict", "often"] {
         morning.rests_after(name, "07T12:00").await;
@@ -365,7 +365,7 @@ async fn history_is_kept_short_and_ttl_takes_the_rest() {
             morning.rests_after(name, &run).await;
         }
     }
-    // The oldest of three that ended well is gone; the TTL of the half-past run, too.
+    // The oldest of three successful Jobs is gone, and so is the half-past run, by its TTL.
     let good = ["06T10:00", "06T11:00"];
     morning.runs_become("kept", &good).await;
     morning.reported("kept", "SuccessfulDelete", 1).await;
@@ -421,7 +421,7 @@ async fn five_thousand_that_are_due_at_once_have_their_jobs_within_ten_seconds()
     for number in 0..COUNT {
         let mut object = cron_job(&format!("c-{number}"), &json!({}));
         if number % 100 == 0 {
-            // Some are big: their Pods must not hold up the small ones.
+            // Some are large: their Pods must not delay the small ones.
             object["spec"]["jobTemplate"]["spec"]["parallelism"] = 100.into();
             object["spec"]["jobTemplate"]["spec"]["completions"] = 100.into();
         }

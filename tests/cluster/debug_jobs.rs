@@ -1,4 +1,4 @@
-//! `/debug/jobs`: what a controller knows of its Jobs, and what a Job waits for.
+//! Tests `/debug/jobs`: a controller's view of its Jobs, and the reasons why they wait.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::support::{
     client, cluster, create, http_get, indexed_job, is, job_when, listening_controller, wait_until,
 };
 
-/// The answer's body, which is JSON; nothing, if what is asked for is not known.
+/// Returns the JSON of the response, or null for 404.
 fn asked(controller: &Controller, path: &str) -> Value {
     let listen = controller.listening().expect("it listens");
     let answer = http_get(listen, path).expect("an answer");
@@ -56,7 +56,7 @@ async fn tells(shards: usize) {
     assert_eq!(told["until"], overview["waits"][0]["until"]);
     assert_eq!(told["heldUpBy"], json!([]));
 
-    // Its Pods are refused: the reason is told, as in the Event.
+    // Its Pods are refused. The reason is the same as in the Event.
     let quota = json!({
         "apiVersion": "v1", "kind": "ResourceQuota",
         "metadata": {"name": "few", "namespace": "default"},
@@ -79,6 +79,12 @@ async fn tells(shards: usize) {
     })
     .await;
     assert_eq!(refused()["overview"]["pods"]["missing"], 2);
+    let blocked = &refused()["blocked"];
+    assert_eq!(blocked["by"], "refusal", "{blocked:#}");
+    let message = blocked["message"].as_str().unwrap_or_default();
+    assert!(message.contains("exceeded quota: few"), "{message}");
+    assert_eq!(fails()["blocked"]["by"], "index backoff");
+    assert_eq!(fails()["blocked"]["message"], Value::Null);
 
     let all = asked(&controller, "/debug/jobs");
     let all = all["jobs"].as_array().expect("Jobs");

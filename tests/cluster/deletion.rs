@@ -1,5 +1,5 @@
-//! Jobs that are deleted while they run, also while the server refuses what then must be done: no
-//! Pod is left behind, held by nobody.
+//! Tests the deletion of running Jobs, also while the server refuses the removal of finalizers. No Pod may be left
+//! behind with a finalizer.
 
 use std::{
     sync::{
@@ -17,17 +17,17 @@ use crate::support::{
     proxy::{Fate, Proxy, refusal},
 };
 
-/// How many removals of finalizers are refused at first: some of each Pod.
+/// Removals of finalizers that are refused at first: some of each Pod.
 const REFUSALS: u32 = 30;
 
 const JOB: &str = "/apis/batch/v1/namespaces/default/jobs/main";
 
-/// A Job at work over a line on which the first removals of finalizers are refused.
+/// A running Job, and a proxy that refuses the first removals of finalizers.
 struct Scene {
     cluster: EmbeddedCluster,
     controller: Controller,
     client: Client,
-    /// Keeps the line.
+    /// Keeps the proxy running.
     _proxy: Proxy,
     refusals_left: Arc<AtomicU32>,
 }

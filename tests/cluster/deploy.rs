@@ -1,7 +1,7 @@
-//! The manifests below deploy/: kustomize and Helm give the same, and the binary takes its arguments. What the
-//! controller may do is in `rights`; the commands that install it are run by `guides`.
+//! Tests the manifests below deploy/: kustomize and Helm render the same, and the binary accepts its arguments. The
+//! controller's rights are tested in `rights`, and the installation commands in `guides`.
 //!
-//! Where Helm or kubectl is not installed, what needs it is left out, which is said.
+//! Parts that need Helm or kubectl are skipped with a notice if it is not installed.
 
 #![allow(clippy::print_stdout, reason = "a test that was left out must say so")]
 
@@ -24,13 +24,13 @@ use crate::support::{
     project,
 };
 
-/// What every rendered file begins with.
+/// First line of every rendered file.
 const HEADER: &str = "# Rendered from deploy/chart, which is what to change; then `just deploy`.\n";
 
-/// What the chart and all that was rendered of it were when it was rendered.
+/// Digest of the chart and the rendered files at the last rendering.
 const DIGEST: &str = "deploy/rendered.digest";
 
-/// Each file that is rendered, and what Helm renders for it; none if there is no Helm.
+/// Returns each rendered file and Helm's output for it; `None` without Helm.
 fn renderings() -> Option<Vec<(PathBuf, String)>> {
     let overlay = |(name, namespace, set): (&str, &str, &[&str])| {
         let text = helm_template(namespace, set, &[])?;
@@ -52,7 +52,7 @@ fn renderings() -> Option<Vec<(PathBuf, String)>> {
         .collect()
 }
 
-/// With `UPDATE_DEPLOY` it writes the files.
+/// Rewrites the files if `UPDATE_DEPLOY` is set.
 #[test]
 fn rendered_files_are_what_the_chart_renders() {
     let renderings = renderings();
@@ -67,12 +67,12 @@ fn rendered_files_are_what_the_chart_renders() {
         let path = path.display();
         assert!(there == *text, "{path} is out of date: run `just deploy`");
     }
-    // So that it is noticed also where there is no Helm.
+    // The digest reveals a change also where Helm is missing.
     let there = fs::read_to_string(project(DIGEST)).expect("it can be read");
     assert_eq!(there, digest(), "something changed: run `just deploy`");
 }
 
-/// A digest of the chart and of all that was rendered of it.
+/// Returns a digest of the chart and of all rendered files.
 fn digest() -> String {
     let mut files = files_below(Path::new(&project("deploy/chart")));
     let folders = OVERLAYS.map(|(name, ..)| format!("overlays/{name}"));
@@ -100,7 +100,7 @@ fn files_below(folder: &Path) -> Vec<PathBuf> {
     paths.flat_map(below).collect()
 }
 
-/// Objects by kind, namespace and name, but for lakh's Namespace: Helm makes that by itself.
+/// Returns objects by kind, namespace and name, without lakh's Namespace: Helm creates that by itself.
 fn by_name(text: &str) -> BTreeMap<String, Value> {
     let mut all = BTreeMap::new();
     for document in objects(text) {
@@ -188,7 +188,7 @@ fn the_binary_takes_the_arguments() {
         let args = container["args"].as_array().expect("arguments");
         let mut args: Vec<&str> = args.iter().filter_map(Value::as_str).collect();
         args.extend(["--kubeconfig", "/nowhere/config"]);
-        // That there is no cluster is all it complains of.
+        // The missing cluster must be the only error.
         let output = support::run(&args);
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(said.contains("/nowhere/config"), "{args:?}: {said}");

@@ -1,4 +1,4 @@
-//! Faults on demand over HTTP, and a Job that comes through all of them.
+//! Tests fault injection over HTTP, and a Job that survives all faults.
 
 use std::time::{Duration, Instant};
 
@@ -20,7 +20,7 @@ use crate::support::{self, check_pods_of_complete_job, indexed_job, is, is_held}
 
 type Body = Full<bytes::Bytes>;
 
-/// A client that does not try again, by a name of its own.
+/// A client without retries, with a user agent of its own.
 struct Caller {
     client: HttpClient<HttpConnector, Body>,
     url: String,
@@ -57,7 +57,7 @@ impl Caller {
         self.client.request(request).await.ok()
     }
 
-    /// Status code and body; none if the connection broke.
+    /// Returns status code and body; `None` if the connection broke.
     async fn call(&self, method: &str, path: &str, body: &Value) -> Option<(u16, Value)> {
         let response = self.send(method, path, body).await?;
         let code = response.status().as_u16();
@@ -74,7 +74,7 @@ impl Caller {
         assert_eq!(code, 200, "{shown}");
     }
 
-    /// How many rules nothing was met by so far. A partition holds requests and counts none.
+    /// Counts the rules without a hit. A partition holds requests and counts no hits, so it is skipped.
     async fn unmet_rules(&self) -> usize {
         let shown = self.call("GET", FAULTS, &Value::Null).await;
         let (_, shown) = shown.expect("an answer");
@@ -85,7 +85,7 @@ impl Caller {
     }
 }
 
-/// Rules here are written as they are typed; the server shows them as JSON.
+/// Converts a rule from its text form to JSON, as the server shows it.
 fn rule_as_json(text: &str) -> Value {
     let rule: lakh::embedded::Rule = text.parse().expect(text);
     serde_json::to_value(rule).expect("rules are JSON")
@@ -146,7 +146,7 @@ async fn faults_are_set_shown_and_taken_away() {
     let (code, _) = caller.call("POST", FAULTS, &bad).await.expect("an answer");
     assert_eq!(code, 405);
 
-    // Who sets rules is not subject to them.
+    // Requests that set rules are not subject to them.
     caller.set(&["drop-before"]).await;
     assert!(caller.call("GET", MAPS, &Value::Null).await.is_none());
     let (code, shown) = caller
@@ -212,7 +212,7 @@ async fn what_is_done_and_what_is_answered_are_two_things() {
     cluster.shutdown().await;
 }
 
-/// Reads a watch until it ends, or stands still for a while; its lines.
+/// Reads a watch until it ends, or is silent for a while. Returns its lines, and whether it ended.
 async fn lines(response: hyper::Response<hyper::body::Incoming>) -> (Vec<Value>, bool) {
     let mut body = response.into_body();
     let mut text = Vec::new();
@@ -270,7 +270,7 @@ async fn watches_break_off_repeat_themselves_and_stand_still() {
         ]
     );
 
-    // A watch that was open already hears of new rules, and of their end.
+    // New rules, and their end, also apply to an open watch.
     caller.set(&[]).await;
     let watch = caller
         .send("GET", &path, &Value::Null)
@@ -302,7 +302,7 @@ async fn watches_break_off_repeat_themselves_and_stand_still() {
     let end = tokio::time::timeout(Duration::from_secs(10), body.frame()).await;
     assert!(end.expect("it ends").is_none());
 
-    // A request that is cut off is answered when the line is good again.
+    // A partitioned request is answered after the partition ends.
     caller.set(&["partition,for=400ms"]).await;
     let started = Instant::now();
     let (code, _) = caller
@@ -318,9 +318,9 @@ async fn watches_break_off_repeat_themselves_and_stand_still() {
     cluster.shutdown().await;
 }
 
-/// All faults at once for the controller, which goes by the name of this binary. They end when each was met
-/// and [`AT_LEAST`] has passed. Stale lists are few: a controller that is shown another past again and again
-/// rightly waits longer each time, and would meet nothing else.
+/// All faults at once for the controller. Its user agent is the name of this binary. The faults end when each was hit
+/// and [`AT_LEAST`] has passed. Stale lists are few: with repeated different old data a controller rightly backs off,
+/// and would meet no other fault.
 const EVERYTHING: &[&str] = &[
     "latency=20ms,probability=0.1,client=cluster-",
     "refuse=409,verbs=create+patch,probability=0.03,client=cluster-",
@@ -339,7 +339,7 @@ const EVERYTHING: &[&str] = &[
     "partition,for=500ms,client=cluster-",
 ];
 
-/// Where nothing goes wrong, the Job takes about a second.
+/// Without faults, the Job takes about a second.
 const AT_LEAST: Duration = Duration::from_secs(5);
 
 #[tokio::test(flavor = "multi_thread")]
@@ -367,7 +367,7 @@ async fn a_job_comes_through_all_faults_at_once() {
     });
     assert!(matches!(created, Reply::Complete(response) if response.status == 201));
 
-    // The truth is looked at where no fault is.
+    // The final state is read past all faults.
     let read = |object: &lakh::embedded::apiserver::Stored| -> Value {
         serde_json::from_slice(object.bytes()).expect("JSON")
     };

@@ -1,4 +1,4 @@
-//! A kind that may not be listed stops the controller that needs it, and no other; probes and log name it.
+//! Tests a kind that may not be listed: only the controller that needs it stops, and probes and log name the kind.
 
 use std::time::Duration;
 

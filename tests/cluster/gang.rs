@@ -1,4 +1,4 @@
-//! Gang scheduling over HTTP: Workload, PodGroup, and Pods that know their group.
+//! Tests gang scheduling over HTTP: Workload, PodGroup, and Pods that refer to their group.
 
 use std::{
     sync::{
@@ -50,7 +50,7 @@ async fn post(client: &Client, plural: &str, object: &Value) -> Value {
     serde_json::from_slice(&answer).expect("JSON")
 }
 
-/// A Workload that refers to a Job, controlled by it if the Job is given.
+/// Returns a Workload that refers to a Job, and is controlled by it if `job` is given.
 fn workload_of(name: &str, job_name: &str, job: Option<&Value>) -> Value {
     let owners = job.map(|job| vec![job_reference(job)]);
     json!({
@@ -69,7 +69,7 @@ fn job_reference(job: &Value) -> Value {
     })
 }
 
-/// The PodGroups that Pods of a Job are in, each once.
+/// Returns the PodGroups of a Job's Pods, without duplicates.
 async fn groups_of(client: &Client, job: &str) -> Vec<Option<String>> {
     let all = pods(client).await.into_iter();
     let own = all.filter(|pod| pod["metadata"]["ownerReferences"][0]["name"] == job);
@@ -90,7 +90,7 @@ async fn events(client: &Client, reason: &str) -> Vec<Value> {
     events.filter(|event| event["reason"] == reason).collect()
 }
 
-/// The Job, once its Pods are there.
+/// Returns the Job once it has active Pods.
 async fn active(client: &Client, name: &str) -> Value {
     job_when(client, name, |job| {
         job["status"]["active"].as_u64() > Some(0)
@@ -107,7 +107,7 @@ fn uid(object: &Value) -> Uid {
     Uid::parse(text).expect("a good UID")
 }
 
-/// A cluster of short Pods, a client, and no controller yet.
+/// Starts a cluster of short Pods and a client, but no controller.
 async fn start() -> (EmbeddedCluster, Client) {
     let cluster = support::cluster(Duration::from_millis(50)).await;
     let client = client(&cluster).await;
@@ -360,7 +360,7 @@ async fn a_gang_that_is_taken_away_is_made_anew_as_far_as_it_may() {
         .delete(&format!("{API}/workloads/{workload}"))
         .await
         .expect("it is there");
-    // The first ones may come before the controller has heard of it.
+    // The first replacements may come before the controller gets the event.
     while groups_of(&client, "train").await != [None] {
         replace_all_pods(&client).await;
     }
@@ -370,7 +370,7 @@ async fn a_gang_that_is_taken_away_is_made_anew_as_far_as_it_may() {
     cluster.shutdown().await;
 }
 
-/// Deletes the Pods that there are, and waits for as many others.
+/// Deletes all existing Pods, and waits for as many new ones.
 async fn replace_all_pods(client: &Client) {
     let name = |pod: &Value| pod["metadata"]["name"].as_str().expect("a name").to_owned();
     let old: Vec<String> = pods(client).await.iter().map(name).collect();
@@ -384,7 +384,8 @@ async fn replace_all_pods(client: &Client) {
     .await;
 }
 
-/// A line to a cluster on which this becomes of the first few creations of a kind; how many are left.
+/// Starts a proxy on which the first `times` creations of a kind have this fate. Also returns how many of these are
+/// left.
 async fn line(
     cluster: &EmbeddedCluster,
     plural: &'static str,
@@ -436,7 +437,7 @@ async fn a_controller_that_ends_half_way_is_followed_by_one_that_goes_on() {
     cluster.shutdown().await;
 }
 
-/// The PodGroup of all Pods of the only gang there is.
+/// Returns the PodGroup of all Pods of the only gang.
 async fn only_gang(client: &Client, job: &str) -> String {
     assert_eq!(items(client, "workloads").await.len(), 1);
     let groups = items(client, "podgroups").await;

@@ -1,4 +1,5 @@
-//! What became of each index, once Pods are gone; and what else a Job asks for by annotations. Over HTTP.
+//! Tests the outcome of each index after its Pods are gone, and the other features that a Job requests by annotations.
+//! Over HTTP.
 
 use std::{
     io::{BufRead as _, BufReader, Write as _},
@@ -19,7 +20,7 @@ use crate::support::{
 
 const EVENTS: &str = "/api/v1/namespaces/default/events";
 
-/// An answer: its code and its body.
+/// Sends a GET. Returns the code and the body of the response.
 fn asked(address: SocketAddr, path: &str) -> (u16, String) {
     let answer = http_get(address, path).expect("an answer");
     let (head, body) = answer.split_once("\r\n\r\n").expect("a body");
@@ -32,7 +33,7 @@ fn asked(address: SocketAddr, path: &str) -> (u16, String) {
     (code.expect("a code"), body)
 }
 
-/// A body that came in pieces.
+/// Decodes a chunked body.
 fn whole(mut chunked: &str) -> String {
     let mut text = String::new();
     loop {
@@ -52,7 +53,7 @@ fn json_of(address: SocketAddr, path: &str) -> Value {
     serde_json::from_str(&body).expect("JSON")
 }
 
-/// A Job of four indexes, of which the second fails twice.
+/// Returns a Job of four indexes, of which the second fails twice.
 fn failing_job(name: &str, annotations: &Value) -> Value {
     let mut job = indexed_job(name, 4, 4);
     job["metadata"]["annotations"] = annotations.clone();
@@ -221,7 +222,7 @@ async fn record_stays(shards: usize) {
     );
 
     controller.stop().await;
-    // What is lost is said.
+    // A new controller reports the outcomes that it does not know.
     let (controller, address) = start(&client, Options::default()).await;
     let begun = || asked(address, "/debug/jobs/default/a/indexes").0 == 200;
     crate::support::wait_until("the Job is known", begun).await;
@@ -276,14 +277,14 @@ async fn status_tells_the_last_failures_of_any_job_also_while_it_is_watched() {
         (&json!("unfinished"), &json!(42))
     );
     controller.stop().await;
-    // A controller that is away is told of, and keeps nobody from the Job.
+    // An unreachable controller is reported, and does not block the Job's status.
     let (code, watched) = status(&["--watch"]);
     let unseen = "  not seen   record of the indexes at http://127.0.0.1";
     assert!(code == Some(1) && watched.contains(unseen), "{watched}");
     cluster.shutdown().await;
 }
 
-/// An export of which no more was read than the first line of its answer, and that line.
+/// Begins an export and reads only the first line of the response. Returns the connection and that line.
 fn begun_export(address: SocketAddr) -> (BufReader<TcpStream>, String) {
     let mut stream = TcpStream::connect(address).expect("it listens");
     let path = "/debug/jobs/default/a/indexes.jsonl";
@@ -296,12 +297,12 @@ fn begun_export(address: SocketAddr) -> (BufReader<TcpStream>, String) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn only_some_exports_are_sent_at_once() {
-    /// As many as there may be (`EXPORTS`).
+    /// The limit of concurrent exports (`EXPORTS`).
     const EXPORTS: usize = 8;
     let cluster = cluster(Duration::ZERO).await;
     let client = client(&cluster).await;
     let (controller, address) = start(&client, Options::default()).await;
-    // Its export is more than sockets take in while nobody reads.
+    // Its export exceeds the socket buffers if the client does not read.
     let mut job = indexed_job("a", 1_000_000, 1);
     job["metadata"]["annotations"] = json!({"lakh.dev/index-record": "true"});
     job["spec"]["suspend"] = json!(true);
@@ -315,7 +316,7 @@ async fn only_some_exports_are_sent_at_once() {
     let told = "8 exports are being sent; try again when one has ended";
     assert_eq!((code, why.as_str()), (503, told));
     assert!(is_kept(), "a page of JSON is no export");
-    // Whoever goes makes room.
+    // A closed export makes room.
     open.pop();
     let has_room = || begun_export(address).1.contains(" 200 ");
     crate::support::wait_until("there is room", has_room).await;
@@ -323,7 +324,7 @@ async fn only_some_exports_are_sent_at_once() {
     cluster.shutdown().await;
 }
 
-/// The Events of a Job with this reason, once there are some.
+/// Returns the Events of a Job with this reason, once there are some.
 async fn events_when(client: &Client, job: &str, reason: &str) -> Vec<Value> {
     let of = |list: &Value| {
         let events = listed(list).iter();

@@ -1,4 +1,4 @@
-//! The controller killed at any moment of the main job, and started again: the same end.
+//! Kills the controller at random moments of the main job and starts it again. The result must be the same.
 //!
 //! `LAKH_SEED` repeats the moments of a failed run.
 
@@ -19,10 +19,10 @@ use crate::support::{self, PATIENCE, check_pods_of_complete_job, create, indexed
 const ROUNDS: u64 = 20;
 const INDEXES: u32 = 10_000;
 
-/// How often a Pod of the run changes: it is made, bound, ends, and loses its finalizer.
+/// Changes of a Pod during the run: it is created, bound, ends, and loses its finalizer.
 const CHANGES_OF_A_POD: u64 = 4;
 
-/// Some are killed while they start, and have written little or nothing by then.
+/// Some controllers are killed while they start, and have written little or nothing by then.
 const LONGEST_START: Duration = Duration::from_millis(100);
 
 #[tokio::test(flavor = "multi_thread")]
@@ -50,8 +50,8 @@ async fn killed_at_any_moment_and_started_again() {
     );
 }
 
-/// One run, with one to three kills; how many Pods there were at each, and how many had lost their finalizer. When to
-/// kill is told by what was written, so that it does not depend on how quick the machine is.
+/// Runs the Job with one to three kills. Returns, for each kill, the number of Pods, and of Pods without finalizer. The
+/// number of writes decides the moments, so that they do not depend on the machine's speed.
 async fn killed_run(seed: u64) -> Vec<(usize, usize)> {
     let cluster = support::cluster(Duration::ZERO).await;
     let (_folder, kubeconfig) = support::kubeconfig(&cluster);
@@ -76,7 +76,7 @@ async fn killed_run(seed: u64) -> Vec<(usize, usize)> {
             reached
                 .expect("the Job goes on")
                 .expect("the server serves");
-            // On a quick machine most Pods have ended before a status lets the first finalizer go.
+            // On a fast machine most Pods have ended before a status permits the first removal of a finalizer.
             if next(&mut dice).is_multiple_of(2) {
                 until_freed(&cluster).await;
             }
@@ -107,7 +107,7 @@ fn start(kubeconfig: &Path) -> Child {
     support::lakh(&[
         "controller",
         "--mode=replace",
-        // Who is killed gives no Lease back.
+        // A killed controller does not release its Lease.
         "--leader-elect=false",
         "--kubeconfig",
         &kubeconfig,

@@ -1,4 +1,4 @@
-//! A command that finds no cluster says in one line where it looked and how to name one.
+//! Tests that a command without a cluster prints one line: where it looked, and how to name a cluster.
 
 use std::{
     fs,
@@ -12,10 +12,10 @@ use crate::support::{
     proxy::{Fate, Proxy, refusal},
 };
 
-/// Commands that ask a cluster.
+/// Commands that query a cluster.
 const ASKING: [&[&str]; 3] = [&["status", "main"], &["why", "main"], &["doctor"]];
 
-/// The one line of an error.
+/// Returns the only line of an error.
 #[track_caller]
 fn line(command: &mut Command) -> String {
     let ended = command.output().expect("the binary runs");

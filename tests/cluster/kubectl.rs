@@ -1,4 +1,4 @@
-//! A Job's life as its user sees it: kubectl against `lakh local`.
+//! Tests a Job's life as its user sees it: kubectl against `lakh local`.
 
 use std::{
     process::{Command, Output, Stdio},
@@ -8,7 +8,7 @@ use std::{
 
 use crate::support::{self, serving::Serving};
 
-/// kubectl against a cluster, in the project's folder.
+/// Returns a kubectl command for a cluster, in the project's folder.
 fn command(cluster: &Serving, args: &[&str]) -> Command {
     let mut command = Command::new("kubectl");
     command.arg("--kubeconfig").arg(cluster.kubeconfig());
@@ -17,7 +17,7 @@ fn command(cluster: &Serving, args: &[&str]) -> Command {
     command
 }
 
-/// Runs kubectl, which must succeed; what it printed.
+/// Runs kubectl, which must succeed. Returns its output.
 fn kubectl(cluster: &Serving, args: &[&str]) -> String {
     let output = command(cluster, args).output().expect("kubectl runs");
     succeeded(args, &output)
@@ -35,7 +35,7 @@ fn check(text: &str, words: &[&str]) {
     }
 }
 
-/// Waits until a list of Pods by name is as it should be.
+/// Waits until the condition holds of the number of Pods.
 fn pods_when(cluster: &Serving, args: &[&str], holds: impl Fn(usize) -> bool) {
     let started = Instant::now();
     let args = [&["get", "pods", "-o", "name"], args].concat();
@@ -126,7 +126,7 @@ fn a_job_is_changed_while_it_runs() {
         &["[pod/long-", "ran on"],
     );
 
-    // Jobs have no scale: it is a patch, by hand or in an editor.
+    // Jobs have no scale subresource: users patch or edit them.
     run(&[
         "patch",
         "job",
@@ -182,7 +182,7 @@ fn a_job_is_changed_while_it_runs() {
         pods_when(&cluster, &[], |pods| pods == 2);
         run(&["delete", "job", "long", &format!("--cascade={cascade}")]);
         if cascade == "foreground" {
-            // The Job was there until its Pods had gone.
+            // The Job existed until its Pods had gone.
             assert_eq!(run(&["get", "pods", "-o", "name"]), "");
         }
         pods_when(&cluster, &[], |pods| pods == 0);

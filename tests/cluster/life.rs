@@ -1,5 +1,5 @@
-//! What happens to a Job between its start and its end: suspended, resumed, scaled, out of time, in
-//! a namespace that goes; also when the controller restarts in the middle.
+//! Tests changes of a running Job: suspended, resumed, scaled, past its deadline, or in a namespace that is deleted.
+//! Also with a controller restart in the middle.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -17,7 +17,7 @@ use crate::support::{
 const LONG: Duration = Duration::from_secs(3600);
 const INDEX: &str = "batch.kubernetes.io/job-completion-index";
 
-/// A cluster and its controller, which may be another one later.
+/// A cluster and its controller, which may be replaced.
 struct Scene {
     cluster: EmbeddedCluster,
     client: Client,
@@ -25,7 +25,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// With a Job whose Pods take this long.
+    /// Starts with a Job and this duration of its Pods.
     async fn with(job: &Value, pod_duration: Duration) -> Self {
         let cluster = support::cluster(pod_duration).await;
         let client = support::client(&cluster).await;
@@ -38,7 +38,7 @@ impl Scene {
         }
     }
 
-    /// The controller goes, and another one comes.
+    /// Stops the controller and starts another one.
     async fn restart(self) -> Self {
         self.controller.stop().await;
         Self {
@@ -59,7 +59,7 @@ impl Scene {
         job_when(&self.client, "j", holds).await
     }
 
-    /// The indexes of Pods that have not ended and stay, once these are they.
+    /// Waits until the active Pods have exactly these indexes.
     async fn indexes_are(&self, wanted: &[&str]) {
         let wanted: BTreeSet<&str> = wanted.iter().copied().collect();
         pods_when(&self.client, |all| {
@@ -95,7 +95,7 @@ fn job(completions: u32, parallelism: u32) -> Value {
     indexed_job("j", completions, parallelism)
 }
 
-/// Waits until there are Events for these reasons: they are told a moment after what they tell of.
+/// Waits until there are Events with these reasons. Events are written a moment after the change.
 async fn told(client: &Client, wanted: &[&str]) {
     let is_told = |events: &Value| {
         let events = events["items"].as_array().into_iter().flatten();
@@ -138,7 +138,7 @@ async fn suspended_it_has_no_pods_and_resumed_it_goes_on() {
     assert_eq!(found["message"], "Job resumed");
     assert!(job["status"]["startTime"].is_string());
     let all = pods(&scene.client).await;
-    // A Pod may succeed while its deletion is on the way: its index counts, and it is gone.
+    // A Pod may succeed while its deletion is in progress. Then its index counts, and the Pod is gone.
     let succeeded = successes(&all, 40);
     assert!(
         succeeded.iter().all(|count| *count <= 1),
@@ -160,7 +160,7 @@ async fn the_deadlines_clock_starts_when_the_job_does() {
     tokio::time::sleep(Duration::from_millis(1500)).await;
     scene.job_when(|job| !is(job, "Failed")).await;
     scene.change(json!({"suspend": false})).await;
-    // On a busy machine the deadline may have passed before anybody looks.
+    // On a busy machine the deadline may pass before the first read.
     let began = |job: &Value| job["status"]["active"] == 2 || is(job, "Failed");
     scene.job_when(began).await;
     let scene = scene.restart().await;
@@ -202,7 +202,7 @@ async fn an_elastic_job_grows_and_shrinks() {
 async fn parallelism_follows_the_spec() {
     let mut wanted = job(8, 0);
     wanted["spec"]["completionMode"] = json!("NonIndexed");
-    // Longer than a new controller takes to begin: the Pods are there when there are to be fewer.
+    // Longer than the start of a new controller: the Pods still run when the Job is scaled down.
     let plays = json!({"sim.lakh.dev/duration": "5s"});
     wanted["spec"]["template"]["metadata"] = json!({ "annotations": plays });
     let scene = Scene::with(&wanted, LONG).await;
@@ -318,7 +318,7 @@ async fn a_job_goes_with_its_namespace() {
         assert!(tries < 1000, "something holds the namespace");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    // The controller has other Jobs to look after.
+    // The controller still runs other Jobs.
     create(&client, &job(3, 3)).await;
     job_when(&client, "j", |job| is(job, "Complete")).await;
     controller.stop().await;

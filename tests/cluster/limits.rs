@@ -1,4 +1,4 @@
-//! What the controller may be held to: namespaces, and calls per second.
+//! Tests the controller's limits: namespaces, and calls per second.
 
 use std::{
     sync::{
@@ -64,13 +64,14 @@ fn jobs(namespace: &str) -> String {
     format!("/apis/batch/v1/namespaces/{namespace}/jobs")
 }
 
-/// Whether this is the start of a call that counts: of any but a watch.
+/// Returns true if a call starts here. Watches do not count.
 fn is_call(piece: &str) -> bool {
     let methods = ["GET /", "POST /", "PATCH /", "DELETE /"];
     methods.iter().any(|method| piece.starts_with(method)) && !piece.contains("watch=true")
 }
 
-/// Runs a controller that may make 50 calls per second and 10 at once until this holds, and counts them.
+/// Runs a controller that may make 50 calls per second and 10 at once until the condition holds. Returns the number of
+/// calls.
 async fn calls_until(cluster: &EmbeddedCluster, done: impl AsyncFn() -> bool) -> u32 {
     let calls = Arc::new(AtomicU32::new(0));
     let counted = Arc::clone(&calls);
@@ -87,7 +88,7 @@ async fn calls_until(cluster: &EmbeddedCluster, done: impl AsyncFn() -> bool) ->
     let controller = Controller::start(line, options).await.expect("no port");
     while !done().await {
         let made = calls.load(Ordering::SeqCst) - connecting;
-        // What was made until now may have been made by now.
+        // The time is read after the count, so it allows for all counted calls.
         let allowed = 50.0 * started.elapsed().as_secs_f64() + 10.0;
         assert!(
             f64::from(made) <= allowed + 1.0,
@@ -134,7 +135,7 @@ async fn cron_jobs_and_ttls_are_held_to_the_same() {
     }
     let done = async || {
         let cron_jobs = get(&client, path).await;
-        // A Job may be gone before its CronJob has seen it succeed, so that is not asked for.
+        // A Job may be gone before its CronJob sees its success, so that is not required.
         let ended = |it: &Value| {
             let status = &it["status"];
             status["lastScheduleTime"] != LONG_AGO && status["active"].is_null()
@@ -143,7 +144,8 @@ async fn cron_jobs_and_ttls_are_held_to_the_same() {
         all && listed(&get(&client, &jobs("default")).await).is_empty()
     };
     let made = calls_until(&cluster, done).await;
-    // Of each run at least: its Job made, told of, its end told of; a look and the deletion.
+    // Each run takes at least five calls: creation of the Job, its Event, the Event of its end, a read and the
+    // deletion.
     let least = 5 * COUNT as u32;
     assert!(made >= least, "{made} calls");
     cluster.shutdown().await;

@@ -1,4 +1,4 @@
-//! `lakh local` as a user meets it: the examples, the exit codes, and what it says of bad input.
+//! Tests `lakh local` as a user runs it: the examples, the exit codes, and the errors about bad input.
 
 use std::{fs, process::Output};
 
@@ -21,8 +21,7 @@ fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Runs a manifest and checks that it is refused: exit code 2, nothing printed, and each of the
-/// words said.
+/// Runs a manifest that must be refused: exit code 2, no output, and an error with each of the words.
 fn check_refused(manifest: &str, words: &[&str]) {
     let output = run_with_input(&["local", "-f", "-", "--timeout", "20s"], manifest);
     let said = stderr(&output);
@@ -33,7 +32,7 @@ fn check_refused(manifest: &str, words: &[&str]) {
     }
 }
 
-/// The same Job with a line of its spec added or replaced.
+/// Returns the same Job with a line of its spec added or replaced.
 fn with(spec: &str) -> String {
     ALWAYS.replace(
         "spec:\n  template:",
@@ -58,9 +57,9 @@ fn every_example_ends_as_it_says() {
                 let ends = header("# ends: ").expect("an example says how it ends");
                 let flags = header("# with: ").unwrap_or_default();
                 let path = path.display().to_string();
-                // One that waits for somebody does not end.
+                // An example that waits for a user does not end.
                 let timeout = if ends == "Suspended" { "3s" } else { "100s" };
-                // Waits between failed Pods are shortened; all else is as a user would have it.
+                // Backoffs after failed Pods are shortened; other settings are a user's.
                 let mut args = vec!["local", "-f", &path, "--output", "json"];
                 args.extend(["--pod-duration", "100ms"]);
                 args.extend(["--pod-failure-backoff-base", "200ms"]);
@@ -225,7 +224,7 @@ fn a_bad_field_is_named() {
             "requires indexed completion mode",
         ],
     );
-    // A later document's mistake keeps the earlier ones from running.
+    // An error in a later document keeps the earlier ones from running.
     check_refused(
         &format!("{ALWAYS}---\n{}", with("parallelism: -1")),
         &["document 2", "spec.parallelism"],
@@ -298,7 +297,7 @@ fn a_controller_that_is_none_is_named() {
     }
 }
 
-/// Runs a manifest until patience ends; gives what was printed and what was said.
+/// Runs a manifest until the timeout. Returns its output and its errors.
 fn run_out_of_time(manifest: &str, flags: &[&str]) -> (String, String) {
     let args = ["local", "-f", "-", "--timeout", "6s"];
     let output = run_with_input(&[&args, flags].concat(), manifest);
@@ -313,7 +312,7 @@ fn a_job_that_stands_still_says_why() {
         spec: {hard: {pods: \"0\"}}}\n---";
     let check = |manifest: &str, flags: &[&str], words: &str| {
         let (printed, said) = run_out_of_time(manifest, flags);
-        // While it lasts, and when it is over.
+        // Both during the run, and at its end.
         assert!(printed.contains(words), "no {words:?} in\n{printed}");
         assert!(said.contains(words), "no {words:?} in\n{said}");
         assert!(said.contains("the time ran out"), "{said}");

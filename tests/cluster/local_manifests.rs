@@ -1,5 +1,5 @@
-//! `lakh local -f` takes more than files of Jobs that a person wrote: objects that a cluster printed, folders, streams, and
-//! files with other kinds.
+//! Tests that `lakh local -f` accepts more than hand-written Jobs: objects that a cluster printed, folders, streams,
+//! and files with other kinds.
 
 use std::{fs, path::Path, process::Output, time::Duration};
 
@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 use crate::support::{self, run, run_with_input, serving::Serving};
 
-/// A Job of two indexes, with labels of its template's own.
+/// Returns a Job of two indexes, with labels of its own on the template.
 fn job(name: &str) -> Value {
     json!({
         "apiVersion": "batch/v1",
@@ -32,7 +32,7 @@ fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// The names of the Jobs that ran, all of which must be Complete.
+/// Returns the names of the Jobs that ran, all of which must be Complete.
 #[track_caller]
 fn completed(output: &Output) -> Vec<String> {
     assert_eq!(output.status.code(), Some(0), "{}", stderr(output));
@@ -88,7 +88,7 @@ async fn what_a_cluster_gave_out_runs_again() {
     };
     create(jobs, &job("pi")).await;
     create("/apis/batch/v1/namespaces/default/cronjobs", &cron_job).await;
-    // As the CronJob makes it: a Job that the CronJob owns.
+    // A Job with the CronJob as its owner, as the controller creates it.
     let made = get("/apis/batch/v1/namespaces/default/cronjobs/nightly").await;
     let mut of_cron_job = job("nightly-1");
     of_cron_job["metadata"]["ownerReferences"] = json!([{
@@ -106,11 +106,11 @@ async fn what_a_cluster_gave_out_runs_again() {
         "the server generates it: {pi}"
     );
     assert_eq!(completed(&run_text(&pi.to_string())), ["pi"]);
-    // A copy by another name, as people make one by hand.
+    // A copy with another name, as users make one by hand.
     let mut copy = pi.clone();
     copy["metadata"]["name"] = json!("copy");
     assert_eq!(completed(&run_text(&copy.to_string())), ["copy"]);
-    // `kubectl get --raw`, whose items have no kind, and `kubectl get -o json`, whose list has none.
+    // `kubectl get --raw` prints items without a kind; `kubectl get -o json` prints a list without one.
     let list = get(jobs).await;
     assert_eq!(list["kind"], "JobList");
     assert_eq!(completed(&run_text(&list.to_string())), ["nightly-1", "pi"]);
@@ -131,7 +131,7 @@ async fn what_a_cluster_gave_out_runs_again() {
         assert!(said.contains("CronJob default/nightly: at 02:30"), "{said}");
     }
 
-    // A Job's Pods are made anew.
+    // A Job creates its Pods itself, so listed Pods are skipped.
     let pods = get("/api/v1/namespaces/default/pods").await;
     let output = run_text(&format!("{pods}\n{pi}"));
     assert_eq!(completed(&output), ["pi"]);
@@ -228,7 +228,7 @@ data: {a: '2'}
 ";
     let output = run_text(&format!("{text}{}", job("j")));
     assert_eq!(completed(&output), ["j"]);
-    // Twice the same Job is a mistake.
+    // The same Job twice is an error.
     let output = run_text(&format!("{0}\n{0}", job("j")));
     assert_eq!(output.status.code(), Some(2));
     assert!(
@@ -268,7 +268,7 @@ fn a_job_that_names_lakh_runs_and_one_of_another_controller_ends_the_run() {
                  remove spec.managedBy";
     assert_eq!(why, words);
 
-    // A mode that is named is the only one.
+    // An explicit mode is the only one.
     for (mode, manifest, words) in [
         ("replace", &own, "left to lakh.dev/job-controller"),
         (
@@ -312,7 +312,7 @@ fn jobs_run_without_a_kubeconfig_where_none_can_be_written() {
         "{said}"
     );
 
-    // A cluster that only serves is of no use without one.
+    // A cluster that only serves is useless without a kubeconfig.
     let output = lakh(&["local", "--timeout", "60s"]);
     assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
     assert!(stderr(&output).contains(words), "{}", stderr(&output));
@@ -326,7 +326,7 @@ fn jobs_run_without_a_kubeconfig_where_none_can_be_written() {
     );
 }
 
-/// Small files of the shape of public manifests that have a Job beside other kinds: an ingress controller, a batch
+/// Small files in the form of public manifests that have a Job beside other kinds: an ingress controller, a batch
 /// scheduler, a gateway, a default domain, a scale test, a device claim, and a rendered chart.
 const MANIFESTS: [&str; 7] = [
     "
@@ -377,7 +377,7 @@ fn files_of_the_shape_of_public_manifests_run() {
         });
         let output = run_text(&documents.collect::<Vec<_>>().join("\n---\n"));
         assert_eq!(completed(&output), ["j"], "{manifest}");
-        // Of all these kinds only one is not served: objects of its kinds could be of any form.
+        // Only one of these kinds is not served: objects of its kinds could have any form.
         let said = stderr(&output);
         let skips = manifest.contains("CustomResourceDefinition");
         assert_eq!(said.contains("Warning"), skips, "{said}");
@@ -397,7 +397,7 @@ fn objects_beside_a_job_can_be_read() {
         .lines()
         .find_map(|line| line.trim().strip_prefix("server: http://"));
     let address = server.expect("a server").parse().expect("an address");
-    // The file is there before the objects are.
+    // The kubeconfig exists before the objects do.
     let path = "/api/v1/namespaces/default/services/web";
     let started = std::time::Instant::now();
     loop {

@@ -1,9 +1,8 @@
-//! Tests from end to end: the embedded cluster over HTTP, with a controller in this process or as the
-//! process that people start; and, where they are asked for, a real cluster and the Python client.
+//! Tests lakh end to end: the embedded cluster over HTTP, with a controller in this process or as the process that
+//! users start. On request, also a real cluster and the Python client.
 //!
-//! A file here has the tests of one thing that users see. Each test brings a cluster, ports and folders
-//! of its own, for others run beside it: nothing may be process-wide, and nothing may take it for granted
-//! that the machine is idle. `support` has what they share.
+//! Each file tests one user-visible feature. Tests run in parallel, so each has its own cluster, ports and folders. A
+//! test must not change process-wide state or rely on an idle machine. `support` has the shared helpers.
 
 mod real;
 mod support;

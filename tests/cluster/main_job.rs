@@ -1,4 +1,4 @@
-//! The main job: ten thousand indexes, each run once and counted once, and no call too many.
+//! Tests the main job: ten thousand indexes, each run once and counted once, and no needless call.
 
 use std::time::Duration;
 

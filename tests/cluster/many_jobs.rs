@@ -1,4 +1,4 @@
-//! Many Jobs at once, and a small one beside a giant.
+//! Tests many Jobs at once, and a small one beside a giant.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -56,7 +56,7 @@ async fn a_small_job_does_not_wait_for_a_giant() {
     create(&client, &indexed_job("small", 1, 1)).await;
     let job = get(&client, "/apis/batch/v1/namespaces/default/jobs/small").await;
     let all = pods_when(&client, |all| all.iter().any(|pod| is_of(pod, "small"))).await;
-    // The server counts its writes: how many of the giant's Pods came before the small Job's one.
+    // Versions count the server's writes: they give the number of the giant's Pods before the small Job's one.
     let asked = version(&job);
     let small = all.iter().find(|pod| is_of(pod, "small"));
     let given = version(small.expect("just seen"));

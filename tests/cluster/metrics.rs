@@ -1,4 +1,4 @@
-//! `/metrics` and Events after runs whose outcome is known.
+//! Tests `/metrics` and Events after runs with known outcomes.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -10,8 +10,8 @@ use crate::support::{
     metrics_when, options,
 };
 
-/// The metrics of Kubernetes' Job controller and of the standard client's work queues, with their
-/// types. Those whose family is empty are told without samples.
+/// The metrics of Kubernetes' Job controller and of client-go's work queues, with their types. Empty families are
+/// exposed without samples.
 const NAMES: &[(&str, &str)] = &[
     ("job_controller_job_sync_duration_seconds", "histogram"),
     ("job_controller_job_syncs", "counter"),
@@ -33,7 +33,7 @@ const NAMES: &[(&str, &str)] = &[
     ("workqueue_longest_running_processor_seconds", "gauge"),
 ];
 
-/// Samples by name and labels.
+/// Parses samples by name and labels.
 fn samples(text: &str) -> BTreeMap<String, f64> {
     let lines = text.lines().filter(|line| !line.starts_with('#'));
     lines
@@ -42,7 +42,8 @@ fn samples(text: &str) -> BTreeMap<String, f64> {
         .collect()
 }
 
-/// A controller whose caches are filled: how long a Job waits is measured from what a watch tells, not from a list.
+/// Starts a controller and waits until its caches are filled: a Job's delay is measured from a watch event, not from a
+/// list.
 async fn controller(url: &str) -> Controller {
     let client = lakh::cluster::connect_url(url).await.expect("it answers");
     let controller = Controller::start(client, listening(options()))
@@ -72,7 +73,7 @@ async fn metrics_have_upstreams_names_and_add_up() {
     create(&client, &foreign).await;
     job_when(&client, "good", |job| is(job, "Complete")).await;
     job_when(&client, "bad", |job| is(job, "Failed")).await;
-    // The answer to the last write is counted a moment after others see what it wrote.
+    // The response to the last write is counted a moment after other clients see its effect.
     tokio::time::sleep(Duration::from_millis(500)).await;
     let text = metrics(&controller);
     assert!(
@@ -145,8 +146,8 @@ async fn metrics_have_upstreams_names_and_add_up() {
     cluster.shutdown().await;
 }
 
-/// Two Pods of a Job that replaces Pods at once, and two of one that waits until they have failed, are
-/// deleted by somebody while they run.
+/// A client deletes two Pods of a Job that replaces Pods at once, and two of one that waits until they have failed. All
+/// of them run.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_held_is_told_by_state_and_how_long_people_wait() {
     let cluster = cluster(Duration::from_secs(3)).await;
@@ -191,7 +192,7 @@ async fn what_is_held_is_told_by_state_and_how_long_people_wait() {
     .await;
     let told = samples(&metrics(&controller));
     let counted = told["lakh_count_delay_seconds_count"];
-    // Four Pods, by four statuses at the most.
+    // Four Pods, in at most four statuses.
     assert!((1.0..=4.0).contains(&counted), "{counted}");
     let gone = json!({"propagationPolicy": "Background"}).to_string();
     for name in ["good", "waits", "foreign"] {
@@ -240,7 +241,8 @@ async fn creations_tell_what_they_are_for() {
             job["status"]["failed"] == 2 && job["status"]["ready"] == 2
         })
         .await;
-        // While it goes, some may be made anew: its Pods may be heard to go before it.
+        // This is checked before the Job is deleted: its Pods' events may come before its own, and then Pods are
+        // replaced.
         assert_eq!((made("new"), made(reason)), (new, 2.0), "{policy}");
         let gone = json!({"propagationPolicy": "Background"});
         let path = format!("/apis/batch/v1/namespaces/default/jobs/{name}");

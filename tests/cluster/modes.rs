@@ -1,4 +1,4 @@
-//! The two modes, beside each other and one controller after another.
+//! Tests the two modes, side by side and one after the other.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ fn managed_by(name: &str) -> Mode {
     Mode::ManagedBy(ManagerName::parse(name).expect("a good name"))
 }
 
-/// An Indexed Job that names its controller.
+/// Returns an Indexed Job with this `managedBy`.
 fn job_of(name: &str, manager: Option<&str>) -> Value {
     let mut job = indexed_job(name, 20, 10);
     job["spec"]["managedBy"] = json!(manager);
@@ -53,7 +53,7 @@ async fn two_controllers_share_a_cluster() {
     ] {
         support::create(&client, &job_of(name, manager)).await;
     }
-    // While they run, each Pod is held by its own controller's finalizer.
+    // While they run, each Pod has its own controller's finalizer.
     for (name, finalizer) in [
         ("plain", FINALIZER),
         ("spelled", FINALIZER),
@@ -127,7 +127,7 @@ async fn only_own_finalizers_are_taken_off_pods_without_job() {
     while held("own").await {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    // What was first in the list had its turn by now.
+    // The first Pod of the list was handled by now.
     assert!(
         held("reserved").await,
         "another controller's finalizer was taken off"

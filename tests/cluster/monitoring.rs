@@ -1,5 +1,5 @@
-//! The dashboard and the alerts below deploy/monitoring: whatever they ask for is told by a controller at work, under
-//! that name and with those labels; and the alerts do what they are there for, where there is promtool to try them.
+//! Tests the dashboard and the alerts below deploy/monitoring. A running controller must expose each metric that they
+//! query, with the same labels. If promtool is installed, it tests the alerts.
 
 #![allow(clippy::print_stdout, reason = "what is not tried is told")]
 
@@ -24,16 +24,16 @@ use crate::support::{
     wait_until, write_kubeconfig,
 };
 
-/// Labels that Prometheus adds to whatever it scrapes: the first two always, the third as it is told to.
+/// Labels that Prometheus adds to each target: the first two always, the third by its configuration.
 const OF_THE_TARGET: &[&str] = &["instance", "job", "namespace"];
 
-/// What Prometheus itself tells of each target.
+/// Metrics that Prometheus itself records for each target.
 const OF_PROMETHEUS: &[&str] = &["up"];
 
-/// Variables that Grafana has without being told.
+/// Built-in variables of Grafana.
 const OF_GRAFANA: &[&str] = &["__range", "__rate_interval"];
 
-/// Metrics whose samples come with what they count; the run has one of each.
+/// Metrics without samples until their first event. The run has one of each.
 const LATE: &[&str] = &[
     "job_controller_job_finished_indexes_total",
     "job_controller_jobs_by_external_controller_total",
@@ -47,7 +47,7 @@ fn monitoring(file: &str) -> String {
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// What a scrape has: the labels of each sample, by the metric's name.
+/// A scrape: the labels of each sample, by the metric's name.
 #[derive(Default)]
 struct Scrape(BTreeMap<String, Vec<BTreeMap<String, String>>>);
 
@@ -67,7 +67,7 @@ impl Scrape {
         scrape
     }
 
-    /// What is wrong with a query, if anything.
+    /// Checks a query. The error is its fault.
     fn check(&self, query: &Query) -> Result<(), String> {
         if query.selectors.is_empty() {
             return Err("it asks for nothing".to_owned());
@@ -107,7 +107,7 @@ impl Scrape {
         Ok(())
     }
 
-    /// What is wrong with a text that names labels of a query's results.
+    /// Checks a text that names labels of a query's results. The error is its fault.
     fn check_text(&self, text: &str, query: &Query) -> Result<(), String> {
         let of_samples = || {
             let first = query.selectors.first();
@@ -130,7 +130,7 @@ impl Scrape {
     }
 }
 
-/// The labels that a legend (`{{label}}`) or an annotation (`{{ $labels.label }}`) names.
+/// Returns the labels that a legend (`{{label}}`) or an annotation (`{{ $labels.label }}`) names.
 fn labels_in(text: &str) -> impl Iterator<Item = &str> {
     let inside = text.split("{{").skip(1);
     let inside = inside.filter_map(|rest| rest.split_once("}}"));
@@ -139,7 +139,7 @@ fn labels_in(text: &str) -> impl Iterator<Item = &str> {
     labels.map(|word| word.strip_prefix("$labels.").unwrap_or(word))
 }
 
-/// A query, where it stands, and texts about its results.
+/// A query, its place, and texts about its results.
 struct Asked {
     place: String,
     expression: String,
@@ -179,7 +179,7 @@ fn dashboard() -> Value {
     serde_json::from_str(&monitoring("dashboard.json")).expect("JSON")
 }
 
-/// What `label_values(SELECTOR, LABEL)` of a variable asks for, as a query.
+/// Converts `label_values(SELECTOR, LABEL)` of a variable to a query.
 fn values_of(variable: &str) -> String {
     let inside = variable.strip_prefix("label_values(");
     let inside = inside.and_then(|rest| rest.strip_suffix(')'));
@@ -213,8 +213,8 @@ fn asked_by_dashboard() -> Vec<Asked> {
     asked
 }
 
-/// What a leader tells, with a standby beside it, after Jobs ended in different ways, one is somebody else's, and a
-/// CronJob could not be read.
+/// Scrapes a leader with a standby, after a run: Jobs ended in different ways, one has another manager, and a CronJob
+/// could not be read.
 async fn scrape_of_a_run() -> String {
     let cluster = cluster(Duration::from_millis(50)).await;
     let client = client(&cluster).await;
@@ -223,7 +223,7 @@ async fn scrape_of_a_run() -> String {
         "items": [{"metadata": {"name": "odd", "namespace": "default"}, "spec": 7}],
     });
     let odd = proxy::answer(200, "", &odd.to_string());
-    // Each list: who comes to lead while the first one is under way gives it up.
+    // Each list has it, not only the first: a replica that gains the lead during a list abandons that.
     let proxy = Proxy::start(&cluster.url(), move |request| {
         let is_list =
             request.starts_with("GET /apis/batch/v1/cronjobs?") && !request.contains("watch=");
@@ -313,7 +313,7 @@ fn is_documented(metric: &str, docs: &str) -> Result<(), String> {
     is_known.then_some(()).ok_or_else(undocumented)
 }
 
-/// The test above would find each of these.
+/// Checks that the test above finds each of these faults.
 fn wrong_queries_are_found(scrape: &Scrape) {
     for (query, error) in [
         ("sum(lakh_job)", "nobody tells lakh_job"),
@@ -490,7 +490,7 @@ fn the_rules_can_be_had_as_an_object() {
     assert_eq!(object["spec"], rules);
 }
 
-/// Grafana would leave out what it does not know, and say nothing.
+/// Grafana silently drops unknown fields.
 #[test]
 #[ignore = "needs a package index"]
 fn grafanas_own_model_knows_each_field_of_the_dashboard() {
@@ -505,7 +505,8 @@ fn grafanas_own_model_knows_each_field_of_the_dashboard() {
     assert!(output.status.success(), "{said}");
 }
 
-/// What `tests/python/dashboard.py` checks; it puts its picture into the folder `LAKH_PICTURES`, if that is set.
+/// Runs the checks of `tests/python/dashboard.py`. It writes its picture into the folder `LAKH_PICTURES`, if that is
+/// set.
 #[test]
 #[ignore = "needs Prometheus, Chromium, npm and package indexes, and takes six minutes"]
 fn the_dashboard_has_a_run_of_100_000_pods() {

@@ -1,4 +1,4 @@
-//! Neighbours: what goes wrong in one namespace is no matter of another.
+//! Tests isolation: faults in one namespace do not affect another.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 
 use crate::support::{self, create, get, indexed_job, is, job_when, listed, seen_when};
 
-/// Where things go wrong.
+/// Selects creations of Pods in the faulty namespace.
 const SLOW: &str = "verbs=create,resources=pods,path=/api/v1/namespaces/slow/";
 
-/// A cluster with a fault in the namespace `slow`, and a Job of so many Pods there that has met it.
+/// Starts a cluster with a fault in the namespace `slow`, and a Job of this many Pods there that has hit it.
 async fn beside(fault: &str, pods: u32) -> (EmbeddedCluster, Client) {
     let cluster = EmbeddedCluster::start(ClusterOptions {
         server: ServeOptions {
@@ -35,7 +35,8 @@ async fn beside(fault: &str, pods: u32) -> (EmbeddedCluster, Client) {
     (cluster, client)
 }
 
-/// Once the fault was met so often, a Job in another namespace runs to its end. How often it was met then.
+/// Waits for this many hits of the fault, and then runs a Job in another namespace to its end. Returns the hits by
+/// then.
 async fn hits_until_a_neighbour_ends(client: &Client, hits: u64) -> u64 {
     let of = |faults: &Value| faults["rules"][0]["hits"].as_u64().unwrap_or(0);
     seen_when(client, "/lakh/faults", |faults| of(faults) >= hits).await;
@@ -76,13 +77,14 @@ async fn a_webhook_that_is_busy_stops_no_other_and_is_told_of() {
     cluster.shutdown().await;
 }
 
-/// The neighbour's five Pods and their end are a dozen writes one after the other: with no place left to
-/// them it would take as many times ten minutes.
+/// The neighbour's five Pods and their end are a dozen consecutive writes. Without free permits each would take ten
+/// minutes.
 #[tokio::test(flavor = "multi_thread")]
 async fn slow_creations_in_one_namespace_slow_down_no_other() {
     let (cluster, client) = beside("latency=10m", 5000).await;
     let controller = support::controller(&cluster).await;
-    // Slow start lets one creation go until it is answered: Jobs of one Pod each are many at once.
+    // Slow start waits for the response to a Job's first creation. So many creations in flight need many Jobs, here of
+    // one Pod each.
     for nth in 0..200 {
         let job = indexed_job(&format!("one-{nth}"), 1, 1).to_string();
         let made = client.create("/apis/batch/v1/namespaces/slow/jobs", job.into_bytes());

@@ -1,5 +1,5 @@
-//! The API server is away for longer than a start takes: the log says so and says when it is back, `/readyz` names what
-//! is not heard, and the Job goes on from where it was.
+//! Tests an API server outage that is longer than a start. The log reports its begin and its end, `/readyz` names the
+//! silent kinds, and the Job continues.
 
 use std::{path::Path, time::Duration};
 
@@ -59,7 +59,7 @@ async fn an_outage_is_told_and_survived() {
     .await;
     first.shutdown().await;
 
-    // Each was heard last at another time.
+    // The last event of each kind came at a different time.
     wait_until("all are named", || {
         let why = ready();
         let mut words = ["[-]watches failed: not heard of ", "jobs for ", "pods for "].iter();

@@ -1,4 +1,5 @@
-//! A reader of the output that has gone, as in `lakh doctor | head -1`, ends each command quietly; a full disk is told.
+//! Tests closed and full outputs: without a reader, as in `lakh doctor | head -1`, each command ends quietly. A full
+//! disk is reported.
 
 use std::{
     fs::File,
@@ -9,10 +10,10 @@ use std::{
 
 use crate::support::{self, client, cluster, create, indexed_job, run};
 
-/// The exit code that a shell shows of a command that SIGPIPE has ended.
+/// The exit code that a shell shows for a command killed by SIGPIPE.
 const CLOSED_PIPE: i32 = 128 + 13;
 
-/// The writing end of a pipe that nothing reads.
+/// Returns the writing end of a pipe without a reader.
 fn closed_pipe() -> Stdio {
     let (reader, writer) = std::io::pipe().expect("a pipe");
     drop(reader);
@@ -33,7 +34,7 @@ fn run_unread(args: &[String], is_deaf: bool) -> Output {
     child.wait_with_output().expect("it ends")
 }
 
-/// Command lines with the exit code that each has without a reader.
+/// Returns command lines, each with its exit code without a reader.
 fn command_lines(config: &Path, folder: &Path) -> Vec<(Vec<String>, i32)> {
     let asking = |line: &str| format!("{line} --kubeconfig {}", config.display());
     let printing = [

@@ -1,4 +1,4 @@
-//! Pods that come to a Job, and Pods that leave it.
+//! Tests the adoption and the release of Pods.
 
 use std::{
     sync::{
@@ -22,7 +22,7 @@ use crate::support::{
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
-/// A Job with a selector of its own.
+/// Returns a Job with a selector of its own.
 fn selecting_job(name: &str, count: u32) -> Value {
     let mut job = indexed_job(name, count, count);
     job["spec"]["completionMode"] = json!("NonIndexed");
@@ -55,7 +55,7 @@ async fn patch_pod(client: &Client, name: &str, patch: Value) {
         .expect("a good patch");
 }
 
-/// A Pod, once this holds of it.
+/// Returns a Pod once the condition holds.
 async fn pod_when(client: &Client, name: &str, holds: impl Fn(&Value) -> bool) -> Value {
     let started = Instant::now();
     loop {
@@ -200,7 +200,7 @@ async fn a_job_that_is_being_deleted_adopts_nothing() {
     let path = "/apis/batch/v1/namespaces/default/jobs/train";
     client.delete(path).await.expect("it is there");
     create_pod(&client, "late", json!({"app": "train"}), &[FINALIZER]).await;
-    // That it is freed shows that it was looked at.
+    // The removal of its finalizer shows that the controller has processed it.
     let late = pod_when(&client, "late", |pod| !is_held(pod)).await;
     assert_eq!(owner(&late), None);
     tokio::time::sleep(Duration::from_millis(200)).await;

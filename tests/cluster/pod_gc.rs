@@ -1,7 +1,7 @@
-//! Pods that nobody else ends or deletes, on the embedded cluster over HTTP.
+//! Tests the Pod garbage collector on the embedded cluster over HTTP.
 //!
-//! Server, hollow nodes, collector and controller share a clock, which is moved on from pass to pass. Which
-//! Pods go when, the table says (`tests/rules/pod_gc_golden.rs`); here is what others see of it.
+//! Server, hollow nodes, collector and controller share a clock, which the tests move from pass to pass. The table
+//! checks which Pods go when (`tests/rules/pod_gc_golden.rs`). These tests check the effects on other components.
 
 use std::time::{Duration, Instant};
 
@@ -29,7 +29,7 @@ const PERIOD: Duration = Duration::from_secs(20);
 const QUARANTINE: Duration = Duration::from_secs(40);
 const KEPT: &str = "example.com/kept";
 
-/// A cluster, and the clock that it goes by.
+/// A cluster and its clock.
 struct World {
     clock: Clock,
     cluster: EmbeddedCluster,
@@ -37,7 +37,7 @@ struct World {
 }
 
 impl World {
-    /// With so many hollow nodes, whose Pods take so long.
+    /// Starts a cluster with this many hollow nodes and this duration of Pods.
     async fn new(nodes: usize, pod_duration: Duration, threshold: Option<i32>) -> Self {
         let clock = Clock::default();
         let usual = ClusterOptions::default();
@@ -61,7 +61,7 @@ impl World {
         }
     }
 
-    /// With Pods that run as long as anybody looks.
+    /// Starts a cluster with Pods that run longer than any test.
     async fn with_nodes(nodes: usize) -> Self {
         let month = Duration::from_secs(30 * 24 * 3600);
         Self::new(nodes, month, None).await
@@ -83,7 +83,7 @@ impl World {
         self.cluster.shutdown().await;
     }
 
-    /// How many Pods the collector says to have deleted for this reason.
+    /// Returns the collector's count of deleted Pods for this reason.
     fn collected(&self, reason: &str) -> u32 {
         let url = self.cluster.url();
         let address = url.trim_start_matches("http://").parse();
@@ -97,7 +97,7 @@ impl World {
         count.map_or(0, |count| count.parse().expect("a number"))
     }
 
-    /// Lets pass after pass go by until this holds of what a path has.
+    /// Lets passes go by until the condition holds of the object at a path.
     async fn passes_until(&self, path: &str, holds: impl Fn(&Value) -> bool) -> Value {
         let started = Instant::now();
         loop {
@@ -111,8 +111,7 @@ impl World {
         }
     }
 
-    /// Lets a pass go by that knows of all that has happened until now: it takes a Pod that waits for its
-    /// end without a node.
+    /// Waits for a pass that knows of all events until now: it handles a terminating Pod without a node.
     async fn a_pass(&self) {
         self.make(PODS, &waiting_pod("canary")).await;
         let path = format!("{PODS}/canary");
@@ -122,8 +121,8 @@ impl World {
         self.release("canary").await;
     }
 
-    /// The same where as many Pods have ended as may stay: it takes one that was evicted, though that is
-    /// the youngest.
+    /// Does the same where as many Pods have ended as may stay. The pass deletes an evicted Pod, although it is the
+    /// youngest.
     async fn a_pass_that_counts(&self) {
         let mut canary = waiting_pod("canary");
         canary["metadata"]["finalizers"] = json!([]);
@@ -146,19 +145,19 @@ impl World {
         answer.expect("it is taken");
     }
 
-    /// Takes the finalizers off a Pod.
+    /// Removes the finalizers of a Pod.
     async fn release(&self, pod: &str) {
         let none = json!({"metadata": {"finalizers": null}});
         self.patch(&format!("{PODS}/{pod}"), none).await;
     }
 
-    /// Says how a Pod is.
+    /// Sets a Pod's phase.
     async fn set_phase(&self, pod: &str, phase: &str) {
         let status = json!({"status": {"phase": phase}});
         self.patch(&format!("{PODS}/{pod}/status"), status).await;
     }
 
-    /// All states that a Pod has had.
+    /// Returns all states of a Pod.
     fn states(&self, pod: &str) -> Vec<(EventType, Value)> {
         let events = self.cluster.server().api().events(Kind::Pod, 0, usize::MAX);
         let events = events.expect("the log has room").into_iter();
@@ -171,20 +170,20 @@ impl World {
             .collect()
     }
 
-    /// The same of this very Pod, and of no other that has its name.
+    /// Returns all states of the Pod with this UID, without other Pods of its name.
     fn states_of(&self, pod: &Value) -> Vec<(EventType, Value)> {
         let mut states = self.states(name(pod));
         states.retain(|(_, state)| uid(state) == uid(pod));
         states
     }
 
-    /// What happened to a Pod, as far as a collector can have to do with it.
+    /// Returns the changes of a Pod that a collector may cause.
     fn history(&self, pod: &str) -> Vec<String> {
         told(&self.states(pod))
     }
 }
 
-/// What happened from state to state, as far as a collector can have to do with it.
+/// Describes the changes between states that a collector may cause.
 fn told(states: &[(EventType, Value)]) -> Vec<String> {
     let mut told: Vec<String> = states
         .iter()
@@ -199,7 +198,7 @@ fn told(states: &[(EventType, Value)]) -> Vec<String> {
     told
 }
 
-/// A Pod that nobody schedules, and that stays until it is released.
+/// Returns a Pod that is never scheduled, and stays until it is released.
 fn waiting_pod(name: &str) -> Value {
     json!({
         "apiVersion": "v1",
@@ -212,14 +211,14 @@ fn waiting_pod(name: &str) -> Value {
     })
 }
 
-/// A Job of one Pod, which may not fail.
+/// Returns a Job of one Pod, which may not fail.
 fn job(name: &str) -> Value {
     let mut job = indexed_job(name, 1, 1);
     job["spec"]["backoffLimit"] = 0.into();
     job
 }
 
-/// The same, but that a disruption does not count.
+/// Returns such a Job that ignores disruptions.
 fn job_that_ignores_disruptions(name: &str) -> Value {
     let mut job = job(name);
     job["spec"]["podFailurePolicy"] = json!({"rules": [{
@@ -245,7 +244,7 @@ fn is_of(pod: &Value, job: &str) -> bool {
     pod["metadata"]["labels"]["batch.kubernetes.io/job-name"] == job
 }
 
-/// The Pods of two Jobs, once each has one that runs.
+/// Returns the Pods of two Jobs once each has one that runs.
 async fn one_running_of(client: &Client, jobs: [&str; 2]) -> [Value; 2] {
     let of = |pods: &[Value], job: &str| -> Option<Value> {
         let runs = |pod: &&Value| is_of(pod, job) && pod["status"]["phase"] == "Running";
@@ -279,7 +278,7 @@ async fn pods_of_a_node_that_is_gone_fail_and_their_job_may_ignore_it() {
         client.delete(&path).await.expect("it is there");
     }
     let are_gone = |list: &Value| {
-        // What an ignored failure is made up for with has the name of the Pod that failed, if that is gone by then.
+        // The replacement of an ignored failure reuses the failed Pod's name, if that Pod is gone by then.
         let mut left = listed(list).iter().map(uid);
         left.all(|left| left != uid(&ignored) && left != uid(&counted))
     };
@@ -307,7 +306,7 @@ async fn pods_of_a_node_that_is_gone_fail_and_their_job_may_ignore_it() {
         };
         let mut types = condition_types(before);
         assert!(types.contains(&"Ready"), "{types:?}");
-        // A patch that names no order puts what it adds first.
+        // A patch without an order puts new elements first.
         types.insert(0, "DisruptionTarget");
         assert_eq!(condition_types(failed), types);
         let condition = &failed["status"]["conditions"][0];
@@ -383,7 +382,7 @@ async fn a_pod_that_waits_for_its_end_and_has_no_node_fails_and_goes() {
     let has_failed = |pod: &Value| pod["status"]["phase"] == "Failed";
     let failed = world.passes_until(&path, has_failed).await;
     assert!(!condition_types(&failed).contains(&"DisruptionTarget"));
-    // It cannot go before it is released; that it is asked to once more changes nothing.
+    // The Pod stays until its finalizer is removed. Another deletion request changes nothing.
     world.a_pass().await;
     let until_now = [
         "Added Pending",
@@ -406,7 +405,7 @@ async fn pods_that_wait_for_a_node_out_of_service_fail_and_count() {
     let world = World::with_nodes(0).await;
     let client = &world.client;
     let controller = world.controller().await;
-    // A node that nobody plays, and that does not say whether it is ready.
+    // A node without a hollow kubelet and without a Ready condition.
     let n1 = format!("{NODES}/n1");
     let taint = |key: &str| json!({"spec": {"taints": [{"key": key, "effect": "NoExecute"}]}});
     let ready =
@@ -540,7 +539,7 @@ async fn a_collector_that_has_missed_events_knows_who_is_still_there() {
     world.client.delete(&path).await.expect("it is there");
     world.set_phase("old", "Succeeded").await;
     world.cluster.server().api().forget_events();
-    // Who believes that both are there takes the old one.
+    // A collector that still counts both Pods deletes the old one.
     world.a_pass_that_counts().await;
     let left = pods(&world.client).await;
     assert_eq!(left.iter().map(name).collect::<Vec<_>>(), ["old"]);

@@ -1,4 +1,4 @@
-//! Policies end to end: what a user sees of them, also when the controller restarts in the middle.
+//! Tests policies end to end as a user sees them, also with a controller restart in the middle.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ const INDEX: &str = "batch.kubernetes.io/job-completion-index";
 const FAILURES: &str = "batch.kubernetes.io/job-index-failure-count";
 const IGNORED: &str = "batch.kubernetes.io/job-index-ignored-failure-count";
 
-/// An Indexed Job whose Pods play what the annotations say.
+/// Returns an Indexed Job with these annotations for the hollow kubelet on its Pods.
 fn job(completions: u32, parallelism: u32, plays: &Value) -> Value {
     let mut job = indexed_job("j", completions, parallelism);
     let wishes = plays.as_object().expect("an object").iter();
@@ -29,7 +29,7 @@ fn job(completions: u32, parallelism: u32, plays: &Value) -> Value {
     job
 }
 
-/// A rule for Pods whose container exits with 42.
+/// Returns a rule for Pods with a container that exits with 42.
 fn on_42(action: &str) -> Value {
     json!({"rules": [{"action": action, "onExitCodes": {"operator": "In", "values": [42]}}]})
 }
@@ -48,13 +48,13 @@ fn annotated(pod: &Value, key: &str) -> Option<String> {
     value.map(ToOwned::to_owned)
 }
 
-/// Whether the Job's end is the last of it: no Pod is held.
+/// Waits until no Pod has its finalizer. Returns the Pods.
 async fn assert_all_free(client: &Client) -> Vec<Value> {
     pods_when(client, |pods| !pods.iter().any(is_held)).await
 }
 
-/// Runs a Job to its end with one controller; and once more with one that is stopped in the middle
-/// and another that goes on, which must come to the same end.
+/// Runs a Job to its end with one controller, and once more with a restart in the middle. Both runs must have the same
+/// result.
 async fn run(job: &Value, ends: &str) -> (Value, Vec<Value>) {
     let (ended, pods) = run_once(job, ends, false).await;
     let (again, _) = run_once(job, ends, true).await;
@@ -80,7 +80,7 @@ async fn run_once(job: &Value, ends: &str, restarted: bool) -> (Value, Vec<Value
     (ended, pods)
 }
 
-/// The conditions of a Job, with their reasons.
+/// Returns the conditions of a Job with their reasons.
 fn reasons(job: &Value) -> Vec<(&Value, &Value)> {
     let conditions = job["status"]["conditions"].as_array();
     let conditions = conditions.into_iter().flatten();
@@ -260,7 +260,7 @@ async fn a_success_policy_stops_what_still_runs() {
     cluster.shutdown().await;
 }
 
-/// A cluster whose Pods run long, take their time to stop and restart quickly.
+/// Starts a cluster with Pods that run long, stop slowly and restart quickly.
 async fn slow_to_stop() -> EmbeddedCluster {
     let kubelet = KubeletOptions {
         default_duration: Duration::from_secs(60),
@@ -276,7 +276,7 @@ async fn slow_to_stop() -> EmbeddedCluster {
     .expect("a free port")
 }
 
-/// Deletes the one Pod of a Job; the Pods that are there when the second has come.
+/// Deletes the only Pod of a Job. Returns the Pods that exist when the second one has come.
 async fn pods_after_deletion(policy: &str) -> Vec<Value> {
     let cluster = slow_to_stop().await;
     let client = client(&cluster).await;

@@ -1,4 +1,4 @@
-//! Files of the embedded cluster: nobody else may read them, whatever was under their names before.
+//! Tests the files of the embedded cluster: no other user may read them, whatever their names referred to before.
 
 use std::{
     fs::{self, Permissions},
@@ -19,7 +19,7 @@ fn set_mode(path: &Path, mode: u32) {
     fs::set_permissions(path, Permissions::from_mode(mode)).expect("it is ours");
 }
 
-/// A cluster with a state, an audit log and a kubeconfig in a folder that everybody may look into.
+/// A cluster with a state, an audit log and a kubeconfig in a folder that all users may read.
 struct Files {
     folder: tempfile::TempDir,
 }
@@ -50,8 +50,7 @@ impl Files {
         cluster
     }
 
-    /// Starts the program with a file of this name that is not to be used; checks that it says so, and that
-    /// nothing was written to where it leads.
+    /// Starts the program with a file of this name that must be refused. Checks the exit code and the error.
     fn check_refused(&self, flag: &str, name: &str, file: &str, why: &str) {
         let given = self.path(name).display().to_string();
         let output = support::run(&[
@@ -80,7 +79,7 @@ async fn new_files_are_their_owners_alone() {
     for name in ["state/objects.redb", "audit", "config"] {
         assert_eq!(mode(&files.path(name)), 0o600, "{name}");
     }
-    // All of them are taken up again, the kubeconfig replaced.
+    // All of them are reused, but the kubeconfig is replaced.
     files.cluster().await.shutdown().await;
 }
 
@@ -113,7 +112,7 @@ fn an_audit_log_of_others_is_refused() {
     assert_eq!(fs::read_to_string(&other).expect("text"), "somebody's\n");
     set_mode(&other, 0o640);
     files.check_refused("--audit-log", "other", "other", "others may read");
-    // A folder is nobody's to write to.
+    // A folder cannot be written as a file.
     files.check_refused("--audit-log", "", "", "directory");
 }
 
@@ -128,7 +127,7 @@ async fn a_state_of_others_is_refused() {
     fs::rename(&state, &other).expect("one folder");
     symlink(&other, &state).expect("a link");
     files.check_refused("--state", "state", "state/objects.redb", "symbolic link");
-    // Also one that leads to where a file is to be made.
+    // The same for a link to a file that does not exist yet.
     fs::remove_file(&other).expect("it is there");
     files.check_refused("--state", "state", "state/objects.redb", "symbolic link");
     assert!(!other.exists());

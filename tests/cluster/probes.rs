@@ -1,4 +1,4 @@
-//! What is answered to those who ask whether the controller lives and is ready.
+//! Tests the responses to liveness and readiness probes.
 
 use std::{
     fs::File,
@@ -25,7 +25,7 @@ use crate::support::{
     proxy::{Fate, Proxy},
 };
 
-/// How long an answer, or an end, may be waited for.
+/// Longest wait for a response, or for the end.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 #[tokio::test(flavor = "multi_thread")]
@@ -53,13 +53,13 @@ async fn it_lives_before_it_is_ready() {
     cluster.shutdown().await;
 }
 
-/// An address that was free a moment ago.
+/// Returns an address that was free a moment ago.
 fn free_address() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     listener.local_addr().expect("it has an address")
 }
 
-/// What is answered at a path, headers and all, if anything is in time.
+/// Returns the response at a path with its headers, if it comes in time.
 fn ask(address: SocketAddr, path: &str) -> Option<String> {
     let mut stream = TcpStream::connect_timeout(&address, PATIENCE).ok()?;
     stream.set_read_timeout(Some(PATIENCE)).ok()?;
@@ -70,7 +70,7 @@ fn ask(address: SocketAddr, path: &str) -> Option<String> {
     Some(answer)
 }
 
-/// Asks until this holds of the answer.
+/// Repeats a request until the condition holds of the response.
 fn ask_until(address: SocketAddr, path: &str, holds: impl Fn(&str) -> bool) -> String {
     let started = Instant::now();
     loop {
@@ -87,7 +87,7 @@ fn is_ok(answer: &str) -> bool {
     answer.starts_with("HTTP/1.1 200 ")
 }
 
-/// A controller as a process, which is started by a shell after these words. What it logs is lost.
+/// Starts a controller as a process by a shell, after the words `before`. Its log is lost.
 fn start(before: &str, kubeconfig: &Path, address: SocketAddr) -> Running {
     let child = Command::new("sh")
         .args(["-c", &format!("{before} exec \"$0\" \"$@\"")])
@@ -126,7 +126,7 @@ async fn connections_that_say_nothing_starve_nobody() {
     tokio::task::block_in_place(|| {
         let answer = ask(address, "/livez").unwrap_or_default();
         assert!(is_ok(&answer), "{answer}");
-        // In the end none is left.
+        // In the end no connection is left.
         for mut stream in silent {
             stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
             match stream.read(&mut [0; 512]) {
@@ -139,7 +139,7 @@ async fn connections_that_say_nothing_starve_nobody() {
     cluster.shutdown().await;
 }
 
-/// Probes are answered all the time, and all Pods are counted and let go.
+/// Probes are answered all the time, and all Pods are counted and released.
 #[tokio::test(flavor = "multi_thread")]
 async fn few_descriptors_stop_neither_probes_nor_writes() {
     let cluster = support::cluster(Duration::from_millis(50)).await;
@@ -232,7 +232,7 @@ async fn a_server_that_is_not_there_yet_is_waited_for() {
     cluster.shutdown().await;
 }
 
-/// What waiting cannot cure is told at once.
+/// Errors that waiting cannot cure are reported at once.
 #[test]
 fn what_is_wrong_with_files_is_not_waited_for() {
     let folder = tempfile::tempdir().expect("a folder");

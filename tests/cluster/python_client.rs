@@ -1,5 +1,4 @@
-//! The official Python client against `lakh local`. Needs Python, and a package index: ignored
-//! unless it is asked for.
+//! Tests the official Python client with `lakh local`. It needs Python and a package index, so it only runs on request.
 
 use std::{fs, process::Command};
 

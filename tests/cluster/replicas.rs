@@ -1,5 +1,5 @@
-//! Several controllers, of which one leads: whatever becomes of the leader, another takes over, never do two write, and
-//! the Job ends right.
+//! Tests leader election with several controllers. Whatever happens to the leader, another takes over, two never write
+//! at once, and the Job ends correctly.
 
 #![allow(clippy::print_stdout, reason = "how long a hand-over took is told")]
 
@@ -18,7 +18,7 @@ use crate::support::{
     wait_until,
 };
 
-/// Short, so that the test is.
+/// Short, to keep the test short.
 const LEASE: Duration = Duration::from_secs(3);
 
 const SHORT: [&str; 3] = [
@@ -27,7 +27,7 @@ const SHORT: [&str; 3] = [
     "--leader-elect-retry-period=200ms",
 ];
 
-/// Who only looks at the Lease now and then finds it given back after half a minute or more.
+/// A replica that only polls the Lease finds it released after half a minute or more.
 const LONG: [&str; 3] = [
     "--leader-elect-lease-duration=90s",
     "--leader-elect-renew-deadline=60s",
@@ -36,10 +36,10 @@ const LONG: [&str; 3] = [
 
 const PODS: u32 = 2_000;
 
-/// Writes but those of Leases, in their order: by which controller.
+/// Writes except those of Leases, in order, by controller number.
 type Writes = Arc<Mutex<Vec<usize>>>;
 
-/// A controller with a line of its own to the server.
+/// A controller with its own proxy to the server.
 struct Replica {
     process: Logged,
     line: Proxy,
@@ -58,7 +58,7 @@ impl Replica {
             let is_write = ["POST /", "PATCH /", "PUT /", "DELETE /"]
                 .iter()
                 .any(|verb| request.starts_with(verb));
-            // Whoever starts asks who it is, by a POST.
+            // A starting replica requests its own identity by a POST.
             let is_own = request.contains("/leases") || request.contains("/selfsubjectreviews");
             if is_write && !is_own {
                 writes.lock().push(number);
@@ -74,7 +74,7 @@ impl Replica {
         }
     }
 
-    /// Whether it says of itself that it leads.
+    /// Returns true if its metrics report that it leads.
     fn leads(&self) -> bool {
         let metrics = self
             .process
@@ -100,7 +100,7 @@ impl Replica {
     }
 }
 
-/// Controllers by their numbers; those that ended have left their place.
+/// Controllers by number. An ended controller leaves its slot empty.
 struct Replicas {
     cluster: EmbeddedCluster,
     client: Client,
@@ -136,7 +136,7 @@ impl Replicas {
         wait_until("a standby is ready", || added.is_ready()).await;
     }
 
-    /// Who leads, once one does, and how long that took.
+    /// Waits for a leader other than `but`. Returns its number and the elapsed time.
     async fn leader(&self, but: Option<usize>) -> (usize, Duration) {
         let found = Cell::new(0);
         let took = wait_until("one leads", || {
@@ -154,7 +154,7 @@ impl Replicas {
         self.all[number].as_ref().expect("it runs")
     }
 
-    /// Waits until the leader has done something.
+    /// Waits until the latest write is this controller's.
     async fn written_by(&self, number: usize) {
         wait_until("the leader writes", || {
             self.writes.lock().last() == Some(&number)
@@ -162,14 +162,14 @@ impl Replicas {
         .await;
     }
 
-    /// Ends a controller, and starts another in its place.
+    /// Ends a controller, and starts another one.
     async fn replace(&mut self, number: usize) {
         self.all[number] = None;
         self.add().await;
     }
 }
 
-/// What becomes of a leader.
+/// The fate of a leader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Deed {
     Killed,
@@ -213,10 +213,11 @@ async fn take_overs(more: &'static [&'static str]) {
             Deed::Frozen => replica.signal(Signal::STOP),
             Deed::CutOff => {}
         }
-        // Who stands still cannot say that it leads no more.
+        // A frozen process cannot report that it no longer leads.
         let next_leads = replicas.leader(Some(leader));
         let (next, took) = match deed {
-            // What is under way is lost with its connection. (If a network brings it late, it is as when two lead.)
+            // Requests in flight are lost with their connections. (If a network delivers one late, the effect is that
+            // of two leaders.)
             Deed::CutOff => {
                 let found = Cell::new((0, Duration::ZERO));
                 let line = &replica.line;
@@ -228,7 +229,8 @@ async fn take_overs(more: &'static [&'static str]) {
         println!("{deed:?}: {next} leads after {took:?}");
         match deed {
             Deed::Stopped => assert!(took < LEASE, "{took:?}"),
-            // Nobody may be sooner: its last renewal is less than a retry period old, and it was seen soon.
+            // No standby may take over sooner: the last renewal is less than a retry period old, and the standby saw it
+            // soon.
             _ => assert!(took > LEASE / 2, "{took:?}"),
         }
         replicas.written_by(next).await;

@@ -1,5 +1,4 @@
-//! The API server's data are those of an older backup all at once, under a controller that has seen what came
-//! after it.
+//! Tests a restore: the API server suddenly has the data of an older backup, and the controller has seen later data.
 
 use std::{
     fs,
@@ -20,7 +19,7 @@ use crate::support::{
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
-/// A cluster whose Pods run until somebody ends them, with what the folder has.
+/// Starts a cluster with the folder's data. Its Pods run until a client ends them.
 async fn start(folder: &Path, port: u16, faults: &[&str]) -> EmbeddedCluster {
     let kubelet = KubeletOptions {
         default_duration: Duration::from_secs(3600),
@@ -59,13 +58,13 @@ async fn end_pods(client: &Client) {
             let body = json!({"status": {"phase": "Succeeded"}}).to_string();
             let path = format!("{PODS}/{name}/status");
             let ended = client.patch(&path, Patch::Merge, body.into_bytes()).await;
-            // One that the controller has just let go is gone.
+            // The controller may have just released the Pod, so that it is gone.
             ended.map_or_else(|error| assert_eq!(error.code, 404, "{error}"), drop);
         }
     }
 }
 
-/// Ends Pods again and again: a kubelet that takes over a Pod from before says that it runs.
+/// Ends Pods again and again: a kubelet that takes over an earlier Pod reports it as running.
 async fn keep_ending_pods(client: &Client) {
     loop {
         end_pods(client).await;
@@ -73,7 +72,7 @@ async fn keep_ending_pods(client: &Client) {
     }
 }
 
-/// How many watches of Pods a controller has opened, as its metrics say.
+/// Returns the number of Pod watches that a controller has opened, by its metrics.
 fn watches_of_pods(metrics: &str) -> u64 {
     let sample = "lakh_watches_total{kind=\"pods\"} ";
     let value = metrics.lines().find_map(|line| line.strip_prefix(sample));
@@ -81,8 +80,8 @@ fn watches_of_pods(metrics: &str) -> u64 {
     value.parse().expect("a number")
 }
 
-/// A Job of four loses what happened to it since a backup. `passed`: the versions are soon beyond those
-/// that the controller has seen.
+/// Restores a backup, so that a Job of four loses its later progress. If `passed`, the server's versions soon exceed
+/// those that the controller has seen.
 async fn goes_on_after_a_backup(passed: bool) {
     let [folder, backup] = [(); 2].map(|()| tempfile::tempdir().expect("a folder"));
     let first = start(folder.path(), 0, &[]).await;
@@ -112,7 +111,7 @@ async fn goes_on_after_a_backup(passed: bool) {
     let before = watches();
 
     copy(backup.path(), folder.path());
-    // As a real server's watch cache, which begins with what is there at its start.
+    // As on a real server, whatever happened before the start is not in the watch cache: earlier watches expire.
     let begin = ["expire,verbs=watch,times=9"];
     let third = start(folder.path(), port, &begin[..usize::from(passed)]).await;
     let client = support::client(&third).await;
@@ -125,23 +124,23 @@ async fn goes_on_after_a_backup(passed: bool) {
             .expect("a good map");
     }
     if !passed {
-        // It has noticed that the data are older, and has listed anew. What ends before that may bring versions
-        // that it has seen, and then this is the other test.
+        // Wait until the controller has detected the older data and listed again. A Pod that ends earlier may bring
+        // versions that the controller has seen, which is the other test.
         let started = Instant::now();
         while watches() == before {
             assert!(started.elapsed() < PATIENCE, "it has noticed nothing");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
-    // What had succeeded has not yet.
+    // The earlier successes are lost.
     let job = job_when(&client, "old", |job| job["status"]["active"] == 2).await;
     assert_eq!(job["status"]["succeeded"], json!(null));
     tokio::select! {
         () = keep_ending_pods(&client) => {}
         _ = job_when(&client, "old", |job| is(job, "Complete")) => {}
     }
-    // What ends before it is noticed that versions have passed is taken for news of the old data: its index
-    // may run again. That it goes on is all that can be had then.
+    // If a Pod ends before the controller detects the restore, it takes the event for one of the old data, and its
+    // index may run again. The test can then only require that the Job goes on.
     if !passed {
         check_pods_of_complete_job(&pods(&client).await, 4);
     }

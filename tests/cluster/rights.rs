@@ -1,8 +1,9 @@
-//! lakh under exactly the rights that `deploy/` grants: a proxy stands in for the API server's authorizer. What is not
-//! granted is refused and fails the test by the verb's name; so does what is granted and never used.
+//! Runs lakh with exactly the rights that `deploy/` grants: a proxy stands in for the API server's authorizer. A
+//! request without a grant is refused and fails the test with the verb's name. A grant that is never used fails it,
+//! too.
 //!
-//! Admission is played, too: whoever makes an object whose owner's deletion waits for it needs `update` of the owner's
-//! finalizers, as the plug-in OwnerReferencesPermissionEnforcement has it.
+//! Admission is simulated as well: creating an object that blocks its owner's deletion needs `update` of the owner's
+//! finalizers, as the plug-in OwnerReferencesPermissionEnforcement requires it.
 
 use std::{
     collections::BTreeSet,
@@ -39,7 +40,7 @@ use crate::support::{
 
 const BATCH: &str = "/apis/batch/v1/namespaces";
 
-/// Who looks at CronJobs and gangs has a component for that, or a mode.
+/// The work of a controller. CronJobs and gangs need a component, or a mode.
 #[derive(Clone, Copy)]
 struct Work {
     namespace: &'static str,
@@ -125,13 +126,13 @@ async fn under_its_rights(variant: Variant, work: Work) {
         if let Err(refused) = asked.ask(&attributes) {
             return Fate::Answered(refusal(403, "Forbidden", &refused));
         }
-        // A server that asks for no tokens knows none.
+        // The embedded server has no tokens here, so the proxy answers reviews.
         if Grant::of(&attributes).is_some_and(|it| it.resource == "tokenreviews") {
             let user = json!({"authenticated": true, "user": {"username": "ann"}});
             let review = json!({"metadata": {}, "spec": {}, "status": user});
             return Fate::Answered(answer(201, "", &review.to_string()));
         }
-        // The answer to the first creation of a Pod is that its name is taken.
+        // The first creation of a Pod is sent twice, so that its response is a conflict of names.
         let creation = "create pods";
         match Grant::of(&attributes).is_some_and(|it| it.to_string() == creation)
             && first.swap(false, Ordering::SeqCst)
@@ -163,7 +164,7 @@ async fn under_its_rights(variant: Variant, work: Work) {
         } => {}
         refused = rights.refused() => panic!("{variant:?}: {refused}"),
     }
-    // At the end the Lease is given back.
+    // The controller releases the Lease at its end.
     let id = Pid::from_child(&process.0);
     kill_process(id, Signal::TERM).expect("it is there");
     wait_until("it ends", || {
@@ -171,7 +172,7 @@ async fn under_its_rights(variant: Variant, work: Work) {
     })
     .await;
     for owner in owners(&client, work).await {
-        // A refusal is told below.
+        // A refusal is reported below.
         let _ = rights.ask(&owner);
     }
     let refusals = rights.refusals.lock().clone();
@@ -183,7 +184,7 @@ async fn under_its_rights(variant: Variant, work: Work) {
     );
 }
 
-/// The arguments of the Deployment, but for where it listens.
+/// Returns the Deployment's arguments, except for the listening address.
 fn arguments(documents: &[Document], components: &[&str]) -> Vec<String> {
     let mut deployments = documents.iter().filter(|it| it.kind == "Deployment");
     let deployment = &deployments.next().expect("a Deployment").body;
@@ -201,7 +202,7 @@ fn arguments(documents: &[Document], components: &[&str]) -> Vec<String> {
     all
 }
 
-/// Somebody with a token looks at the page.
+/// Requests the UI with a token.
 async fn see_the_page(log: &Path) {
     const SHOWN: &str = "the page is shown to who brings a token";
     let address = || {
@@ -224,7 +225,7 @@ async fn see_the_page(log: &Path) {
     assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
 }
 
-/// What is asked for, if a request begins here.
+/// Returns the attributes of a request, if one begins here.
 fn attributes(piece: &str) -> Option<Attributes> {
     let line = piece.split("\r\n").next()?.strip_suffix(" HTTP/1.1")?;
     let (method, path) = line.split_once(' ')?;
@@ -237,7 +238,7 @@ fn attributes(piece: &str) -> Option<Attributes> {
     }))
 }
 
-/// All that is granted, what of it was used, and what was refused.
+/// All grants, the used ones, and the refusals.
 struct Rights {
     grants: Vec<Scoped>,
     used: Mutex<BTreeSet<Scoped>>,
@@ -253,7 +254,7 @@ struct Grant {
     group: String,
 }
 
-/// Where it is granted: in which namespace, if not in all; on which object, if not on all.
+/// A grant with its namespace and object; `None` stands for all.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Scoped {
     grant: Grant,
@@ -274,7 +275,7 @@ impl std::fmt::Display for Grant {
 }
 
 impl Grant {
-    /// What a request needs; none if it is for no resource.
+    /// Returns the grant that a request needs; `None` if it is for no resource.
     fn of(asked: &Attributes) -> Option<Self> {
         let RequestTarget::Resource(target) = &asked.target else {
             return None;
@@ -290,14 +291,15 @@ impl Grant {
         })
     }
 
-    /// What everybody may: to learn who they are and what they may, by the ClusterRole system:basic-user.
+    /// Returns true for reviews of a user's own identity and rights, which the ClusterRole system:basic-user grants to
+    /// all.
     fn is_everybodys(&self) -> bool {
         self.verb == "create" && self.resource.starts_with("selfsubject")
     }
 }
 
 impl Rights {
-    /// What the roles grant that are bound to the account of the Deployment.
+    /// Returns the grants of all roles that are bound to the Deployment's account.
     fn granted(documents: &[Document]) -> Self {
         let of = |kind: &'static str| documents.iter().filter(move |it| it.kind == kind);
         let account = of("ServiceAccount").next().expect("an account");
@@ -333,7 +335,7 @@ impl Rights {
         }
     }
 
-    /// Decides as the server's authorizer would; the refusal is what people are told.
+    /// Decides as the server's authorizer would. The error is the message of the refusal.
     fn ask(&self, asked: &Attributes) -> Result<(), String> {
         let (Some(grant), RequestTarget::Resource(target)) = (Grant::of(asked), &asked.target)
         else {
@@ -362,7 +364,7 @@ impl Rights {
         Err(refusal)
     }
 
-    /// The first refusal, once there is one.
+    /// Waits for the first refusal.
     async fn refused(&self) -> String {
         loop {
             if let Some(first) = self.refusals.lock().first() {
@@ -379,7 +381,7 @@ impl Rights {
     }
 }
 
-/// Adds what the rules of a role grant, each once.
+/// Adds the grants of a role's rules, without duplicates.
 fn add_rules(grants: &mut Vec<Scoped>, rules: &Value, namespace: Option<&str>) {
     let texts = |value: &Value| -> Vec<String> {
         let all = value.as_array().into_iter().flatten();
@@ -415,7 +417,7 @@ fn add_rules(grants: &mut Vec<Scoped>, rules: &Value, namespace: Option<&str>) {
     }
 }
 
-/// Another holds the Lease for a moment: the controller stands by, and leads again.
+/// Takes the Lease for a moment as another holder: the controller stands by, and leads again.
 async fn take_the_lead(client: &Client, args: &[&str]) {
     let value = |flag: &str| {
         let mut values = args.iter().filter_map(|arg| arg.strip_prefix(flag));
@@ -431,12 +433,13 @@ async fn take_the_lead(client: &Client, args: &[&str]) {
     seen_when(client, &path, is_ours).await;
 }
 
-/// All that a controller does in its life: each verb has its reason in the chart.
+/// Makes the controller use all its verbs. The chart has the reason for each.
 async fn live(client: &Client, work: Work) {
-    // Jobs that are counted, and whose first Pod's creation asks for that Pod again; with the gate they are gangs.
+    // Pods are counted. The creation of the first one conflicts, so that the controller reads that Pod. With the gate
+    // the Jobs are gangs.
     make_job(client, work, "counted", &json!({})).await;
     job_when(client, work, "counted", |job| is(job, "Complete")).await;
-    // Pods are deleted, and an Event comes twice.
+    // Pods are deleted, and an Event is repeated.
     let long = json!({"template": {"metadata": {"annotations": {"sim.lakh.dev/duration": "1h"}}}});
     make_job(client, work, "held", &long).await;
     let runs = |job: &Value| job["status"]["active"] == 3 && !is(job, "Suspended");
@@ -459,7 +462,7 @@ async fn live(client: &Client, work: Work) {
     }
 }
 
-/// Two runs, of which one Job is kept; and a Job that its CronJob knows nothing of.
+/// Makes two runs, of which one Job is kept, and a Job that its CronJob does not know.
 async fn run_cron_job(client: &Client, work: Work) {
     let cron_jobs = format!("{BATCH}/{}/cronjobs", work.namespace);
     let spec = json!({"schedule": "0 0 1 1 *", "suspend": true, "successfulJobsHistoryLimit": 1});
@@ -475,8 +478,8 @@ async fn run_cron_job(client: &Client, work: Work) {
     }]);
     make_job_of(client, work, "stranger", &stranger, &owner).await;
     told(client, work, "CronJob", "UnexpectedJob", 1).await;
-    // Each run is of another time, so that its Job has another name. The schedule comes first: what it would have had
-    // run before it was there is not made up for, as upstream, and the status is news that is looked at.
+    // Each run has another scheduled time, so that its Job has another name. The schedule is patched first: as
+    // upstream, earlier runs of a new schedule are not made up for. The status patch then triggers a sync.
     for schedule in ["0 0 1 1 *", "0 0 1 2 *"] {
         let run = json!({"spec": {"suspend": false, "schedule": schedule}});
         patch(client, &path, &run).await;
@@ -530,7 +533,7 @@ async fn suspend(client: &Client, work: Work, suspend: bool) {
     patch(client, &path, &json!({"spec": {"suspend": suspend}})).await;
 }
 
-/// Waits until an Event on an object of this kind tells of this so many times at least.
+/// Waits until an Event on an object of this kind has this reason and at least this count.
 async fn told(client: &Client, work: Work, kind: &str, reason: &str, times: u64) {
     let path = format!("/api/v1/namespaces/{}/events", work.namespace);
     let is_it = |event: &Value| {
@@ -541,7 +544,8 @@ async fn told(client: &Client, work: Work, kind: &str, reason: &str, times: u64)
     seen_when(client, &path, |list| listed(list).iter().any(is_it)).await;
 }
 
-/// For the owners whose deletion waits for what was made: that their finalizers are updated.
+/// Returns the `update` of the owner's finalizers that admission requires, for each owner reference that blocks
+/// deletion.
 async fn owners(client: &Client, work: Work) -> Vec<Attributes> {
     let namespace = work.namespace;
     let mut owners = Vec::new();

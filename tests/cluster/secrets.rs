@@ -1,4 +1,4 @@
-//! What nobody may find in the log.
+//! Tests that the log has no secrets.
 
 use std::{fs, time::Duration};
 
@@ -12,7 +12,7 @@ use crate::support::{self, create, indexed_job, is, job_when, logged::Logged};
 
 const TOKEN: &str = "a-token-that-nobody-else-has";
 
-/// At the most talkative level: headers would be in it, if anywhere.
+/// At the most verbose level, which would log headers if any did.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_token_is_in_the_log() {
     let users = format!("{TOKEN},ann,1,\"system:masters\"\n");

@@ -1,4 +1,4 @@
-//! More than one shard: each Job is worked on by the one that its namespace belongs to.
+//! Tests several shards: the shard of its namespace runs a Job.
 
 use lakh::{
     embedded::EmbeddedCluster,
@@ -49,7 +49,7 @@ async fn jobs_of_all_namespaces_complete() {
     assert!(of_queue(&text, "job", "adds_total") >= NAMESPACES as f64);
     let made = "job_controller_jobs_finished_total{completion_mode=\"Indexed\",result=\"succeeded\",reason=\"CompletionsReached\"} 12";
     assert!(text.contains(made), "{text}");
-    // Nothing of it has ended by itself.
+    // No part of the controller has ended by itself.
     let ended = tokio::time::timeout(std::time::Duration::from_millis(50), controller.ended());
     assert!(ended.await.is_err());
     controller.stop().await;

@@ -1,5 +1,5 @@
-//! Replicas that share: each range of the namespaces is written by one of them at a time, whatever becomes of the
-//! others, and a range moves only where it has to.
+//! Tests replicas that share the namespaces. One replica at a time writes to each range, whatever happens to the
+//! others, and a range moves only if it must.
 
 #![allow(clippy::print_stdout, reason = "how long a range took to move is told")]
 
@@ -52,13 +52,13 @@ const FLAGS: [&str; 4] = [
 
 const THE_LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/lakh-replace";
 
-/// Writes but those of Leases, in their order: by which controller, and in which namespace.
+/// Writes except those of Leases, in order: controller number and namespace.
 type Writes = Arc<Mutex<Vec<(usize, String)>>>;
 
-/// Watches of Pods, in their order: whose, and of what.
+/// Watches of Pods, in order: controller number and query.
 type Watches = Arc<Mutex<Vec<(usize, String)>>>;
 
-/// Which ranges each controller has.
+/// The ranges of each controller.
 type Owners = BTreeMap<usize, BTreeSet<usize>>;
 
 struct Replica {
@@ -100,7 +100,7 @@ impl Replica {
         }
     }
 
-    /// What it is called in the roster.
+    /// Its name in the roster.
     fn identity(&self) -> Option<String> {
         let line = self.process.says("writing waits", None)?;
         line["identity"].as_str().map(str::to_owned)
@@ -150,9 +150,9 @@ impl Replicas {
         wait_until("it listens", || added.process.listens().is_some()).await;
     }
 
-    /// Who has what, as the Lease says.
+    /// Returns the owners of ranges by the Lease.
     async fn owners(&self) -> Owners {
-        // Nobody has made it yet.
+        // The Lease does not exist yet.
         let Ok(lease) = self.client.get(THE_LEASE).await else {
             return Owners::new();
         };
@@ -171,7 +171,7 @@ impl Replicas {
         owners
     }
 
-    /// Who has what, once that is as it should be, and how long that took.
+    /// Returns the owners once the condition holds, and the elapsed time.
     async fn owners_when(&self, holds: impl Fn(&Owners) -> bool) -> (Owners, Duration) {
         let begun = std::time::Instant::now();
         loop {
@@ -211,7 +211,7 @@ impl Replicas {
         }
     }
 
-    /// Who has written a namespace, one after the other.
+    /// Returns the controllers that wrote to a namespace, in order.
     fn writers(&self, namespace: &str) -> Vec<usize> {
         let writes = self.writes.lock();
         let writes = writes.iter().filter(|(_, of)| of == namespace);
@@ -221,7 +221,7 @@ impl Replicas {
     }
 }
 
-/// Whether all ranges are some one's, and who has them has about as many as the others.
+/// Returns true if all ranges have owners, this many in all, and the owners' shares differ by at most one range.
 fn is_even(owners: &Owners, among: usize) -> bool {
     let having = owners.values().filter(|ranges| !ranges.is_empty());
     let counts: Vec<usize> = having.map(BTreeSet::len).collect();
@@ -265,7 +265,7 @@ async fn each_range_is_written_by_one_and_only_what_must_move_moves() {
         );
     }
 
-    // One joins, and gets what it gets from both.
+    // A third replica joins, and gets its ranges from both.
     replicas.add(&FLAGS).await;
     let (third, took) = replicas.owners_when(|owners| is_even(owners, 3)).await;
     println!("one has joined: {took:?}: {third:?}");
@@ -292,14 +292,14 @@ async fn each_range_is_written_by_one_and_only_what_must_move_moves() {
         owners.dedup();
         let writers = replicas.writers(&namespace);
         println!("{namespace}: owned by {owners:?}, written by {writers:?}");
-        // Who had the range for a moment only may have had nothing to write.
+        // A replica that had the range only for a moment may have had nothing to write.
         let mut left = owners.iter();
         let is_in_order = writers.iter().all(|by| left.any(|owner| owner == by));
         assert!(is_in_order, "{namespace}: {owners:?}, {writers:?}");
         expected.extend(writers);
     }
     assert_eq!(expected, BTreeSet::from([0, 1, 2, 3]));
-    // Each of those who are left says what it has.
+    // Each remaining replica reports its ranges.
     for number in [2, 3] {
         let text = replicas.all[number].metrics();
         let says: BTreeSet<usize> = (0..RANGES)
@@ -331,7 +331,7 @@ async fn who_shares_and_who_does_not_never_write_at_once() {
         writers.borrow_mut().extend(by);
     }
     assert_eq!(writers.into_inner(), BTreeSet::from([0]));
-    // The last of those who share leaves the Lease to anybody.
+    // The last sharing replica releases the Lease to any replica.
     replicas.all[0].signal(Signal::TERM);
     let took = wait_until("another kind takes over", || {
         let texts = [1, 2].map(|number| replicas.all[number].metrics());
@@ -346,7 +346,7 @@ async fn who_shares_and_who_does_not_never_write_at_once() {
     assert!(took < LEASE / 2, "{took:?}");
 }
 
-/// Two that have the server select, and one that does not.
+/// Two replicas use the server's shard selector, and one does not.
 #[tokio::test(flavor = "multi_thread")]
 async fn who_has_the_server_select_hears_of_its_own_ranges_only() {
     let mut replicas = Replicas::new().await;

@@ -1,4 +1,4 @@
-//! Stage files from end to end: on the embedded cluster, and as objects for kwok.
+//! Tests stage files end to end: on the embedded cluster, and as objects for kwok.
 
 #![allow(
     clippy::print_stderr,
@@ -85,7 +85,7 @@ spec:
   end: {exitCode: 13}
 ";
 
-/// Pods that differ in all that stages look at.
+/// Returns Pods that differ in all fields that stages match.
 fn many_pods() -> Vec<Value> {
     let pod = |n: u64| {
         let word = n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -110,7 +110,7 @@ fn many_pods() -> Vec<Value> {
     (0..400).map(pod).collect()
 }
 
-/// What the hollow kubelet lets a Pod exit with.
+/// Returns the exit code that the hollow kubelet gives to a Pod.
 fn exit_code(stages: &[Stage], pod: &Value) -> u64 {
     let mut kubelet = Kubelet::new(KubeletOptions {
         stages: stages.to_vec().into(),
@@ -230,7 +230,7 @@ spec:
   end: {delay: 300ms, jitter: 100ms}
 ";
 
-/// `kubectl get pods` as it prints them: the column STATUS.
+/// Returns the column STATUS of `kubectl get pods`.
 async fn printed_statuses(cluster: &EmbeddedCluster) -> Option<Vec<String>> {
     let (_folder, kubeconfig) = support::kubeconfig(cluster);
     let run = move || {
@@ -254,7 +254,7 @@ async fn a_job_outlives_all_that_takes_its_pods_away() {
             stages: stages(DISRUPTIONS).into(),
             // With this seed every stage picks some Pod; the UIDs follow from the cluster's seed.
             seed: 3,
-            // Longer than anybody waits to take a Pod away.
+            // Longer than any stage's delay before it disrupts a Pod.
             default_duration: Duration::from_secs(30),
             ..KubeletOptions::with_nodes(3)
         },
@@ -321,7 +321,7 @@ async fn a_job_outlives_all_that_takes_its_pods_away() {
             .clone()
             .all(|pod| state(pod)["exitCode"] == 137 && target(pod).is_empty())
     );
-    // Those that were deleted are gone; the Jobs have counted them.
+    // The deleted Pods are gone; the Jobs have counted them.
     let gone = job_when(&client, "more-0", |job| is(job, "Complete")).await;
     assert_eq!(gone["status"]["succeeded"], 5);
     if let Some(statuses) = printed_statuses(&cluster).await {
@@ -338,7 +338,7 @@ async fn a_job_outlives_all_that_takes_its_pods_away() {
     cluster.shutdown().await;
 }
 
-/// A cluster with these stages, on which a Job with a sidecar, a second container and a failure policy runs to its end.
+/// Runs a Job with a sidecar, a second container and a failure policy to its end, on a cluster with these stages.
 async fn job_with_sidecar(text: &str, policy: Value) -> (EmbeddedCluster, Value) {
     let cluster = EmbeddedCluster::start(ClusterOptions {
         kubelet: KubeletOptions {
@@ -372,7 +372,7 @@ async fn job_with_sidecar(text: &str, policy: Value) -> (EmbeddedCluster, Value)
     (cluster, job)
 }
 
-/// Reason and message of a Job's failure.
+/// Returns reason and message of a Job's failure.
 fn failure(job: &Value) -> String {
     let mut conditions = job["status"]["conditions"].as_array().into_iter().flatten();
     let failed = conditions.find(|it| it["type"] == "Failed");
@@ -406,7 +406,8 @@ async fn a_failure_policy_without_a_container_meets_the_sidecar_that_was_stopped
     );
     cluster.shutdown().await;
 
-    // A sidecar that obeys with 0 is not met, and neither is one of a rule for another container.
+    // The rule does not match a sidecar that exits with 0 on its signal. A rule for another container does not match
+    // either.
     let obeys = format!("{fails}\n  sidecars: [{{name: proxy, exitCode: 0}}]");
     let (cluster, job) = job_with_sidecar(&obeys, on_143.clone()).await;
     assert!(failure(&job).starts_with("BackoffLimitExceeded"), "{job:#}");

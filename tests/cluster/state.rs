@@ -1,4 +1,4 @@
-//! The embedded cluster with a state: ended, killed and started again, and with a damaged file.
+//! Tests the embedded cluster with a state: stopped, killed and restarted, and with a damaged file.
 
 use std::{
     collections::BTreeMap,
@@ -84,7 +84,7 @@ async fn what_was_there_is_there_again() {
         !uids.contains(&&fresh["metadata"]["uid"]),
         "an identity comes twice"
     );
-    // A watch of before cannot go on.
+    // A watch from before the restart cannot continue.
     let watch = format!(
         "{CONFIG_MAPS}?watch=1&timeoutSeconds=5&resourceVersion={}",
         version(&before)
@@ -151,7 +151,7 @@ async fn a_job_outlives_the_whole_cluster() {
         while succeeded(&client).await < until {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        // What the server has told of stays true: no Pod is lost, none becomes another one.
+        // The states that the server has returned stay valid: no Pod is lost, none becomes another one.
         let seen = pods(&client).await;
         process.kill().expect("SIGKILL");
         process.wait().expect("it ends");
@@ -187,7 +187,7 @@ async fn a_job_outlives_the_whole_cluster() {
     cluster.shutdown().await;
 }
 
-/// Runs with a damaged file; gives what is said.
+/// Runs with a damaged file. Returns the error.
 fn refused(state: &Path) -> String {
     let state_folder = state.display().to_string();
     let output = support::run(&["local", "--state", &state_folder]);

@@ -1,4 +1,4 @@
-//! The end that somebody asks for: within five seconds, with nothing lost.
+//! Tests that a requested shutdown takes at most five seconds and loses nothing.
 
 use std::{
     io::{BufRead as _, BufReader},
@@ -20,7 +20,7 @@ use crate::support::{
 
 const JOBS: &str = "/apis/batch/v1/namespaces/default/jobs";
 
-/// How long an end may take.
+/// Longest time of a shutdown.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 fn start(args: &[&str]) -> Child {
@@ -31,7 +31,8 @@ fn start(args: &[&str]) -> Child {
         .expect("the binary runs")
 }
 
-/// Whether programs that are started here ignore SIGINT until they say otherwise, as what a shell starts in the background does.
+/// Returns true if programs that are started here ignore SIGINT until they set a handler, as programs that a shell
+/// starts in the background do.
 fn is_interrupt_ignored() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -69,7 +70,7 @@ fn controller(kubeconfig: &Path) -> Child {
     ])
 }
 
-/// Waits until a local run serves its cluster, whose kubeconfig is to be here.
+/// Waits until a local run serves its cluster and has written this kubeconfig.
 async fn client_of(kubeconfig: &Path) -> Client {
     let started = Instant::now();
     loop {
@@ -152,7 +153,7 @@ async fn a_controller_that_is_stopped_leaves_nothing_half_done() {
 
 #[test]
 fn a_server_that_never_answers_does_not_keep_it() {
-    // It takes connections, as far as the system does, and says nothing.
+    // It accepts connections, as far as the system does, and never answers.
     let deaf = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let url = format!("http://{}", deaf.local_addr().expect("it has an address"));
     let folder = tempfile::tempdir().expect("a folder for temporary files");
@@ -177,7 +178,7 @@ async fn a_signal_is_heard_however_early_it_comes() {
             let child = controller(&kubeconfig);
             thread::sleep(Duration::from_micros(500 * round));
             let code = end(child, "-TERM").status.code();
-            // Before anything was made, the signal itself ends the process.
+            // Before any setup, the signal itself ends the process.
             assert!(matches!(code, None | Some(0)), "{code:?}");
         }
         let interrupt = match is_interrupt_ignored() {

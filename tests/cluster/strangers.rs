@@ -1,4 +1,4 @@
-//! Who is no program on this machine: web pages, and clients that never finish. Programs go on as ever.
+//! Tests clients that are no program on this machine: web pages, and clients that never finish. Programs still work.
 
 use std::{
     io::{Read as _, Write as _},
@@ -20,7 +20,7 @@ fn address(cluster: &EmbeddedCluster) -> SocketAddr {
     address.expect("an address")
 }
 
-/// Sends these bytes; gives the code and the object of the answer, which ends the connection.
+/// Sends these bytes. Returns the code and the object of the response, which ends the connection.
 fn send(address: SocketAddr, request: &str) -> (u16, Value) {
     let mut stream = TcpStream::connect(address).expect("it listens");
     let limit = Some(Duration::from_secs(60));
@@ -36,7 +36,7 @@ fn send(address: SocketAddr, request: &str) -> (u16, Value) {
     )
 }
 
-/// What a POST of a ConfigMap without a content type is told, as a page can send one.
+/// POSTs a ConfigMap without a content type, as a web page can.
 fn post(address: SocketAddr, headers: &str) -> (u16, Value) {
     let length = MAP.len();
     let end = "Connection: close\r\n";
@@ -53,7 +53,7 @@ async fn web_pages_are_not_served() {
     tokio::task::block_in_place(|| {
         let own = format!("Host: {at}\r\n");
         for headers in [
-            // Its name points to this machine by now.
+            // The name now resolves to this machine (DNS rebinding).
             "Host: evil.example\r\n".to_owned(),
             format!("Host: evil.example:{}\r\n", at.port()),
             format!("{own}Origin: http://evil.example\r\n"),
@@ -64,7 +64,7 @@ async fn web_pages_are_not_served() {
             assert_eq!(code, 403, "{headers}{status}");
             assert_eq!(status["kind"], "Status");
             assert_eq!(status["reason"], "Forbidden");
-            // Nothing else than the API either.
+            // Other paths are refused, too.
             for path in ["/lakh/faults", "/metrics", "/version"] {
                 let request = format!("GET {path} HTTP/1.1\r\n{headers}Connection: close\r\n\r\n");
                 assert_eq!(send(at, &request).0, 403, "{path}");

@@ -1,4 +1,4 @@
-//! Clients that run no Jobs write to Jobs and their status: a queue manager, an operator, a person.
+//! Tests clients without Jobs of their own that write to Jobs and their status: a queue manager, an operator, a user.
 
 use std::{
     collections::BTreeSet,
@@ -20,8 +20,8 @@ use crate::support::{
 
 const JOB: &str = "/apis/batch/v1/namespaces/default/jobs/main";
 
-/// A Pod watch of a quiet cluster comes on with a bookmark, a minute later. This is long for a busy machine, and short
-/// of that.
+/// On a quiet cluster a Pod watch only advances with a bookmark, a minute later. This is long for a busy machine, and
+/// shorter than that.
 const PROMPT: Duration = Duration::from_secs(15);
 
 fn alone_after(seconds: u64) -> Options {
@@ -100,7 +100,7 @@ async fn a_queue_manager_stops_and_admits_a_job_again_and_again() {
                 job_when(&client, "main", |job| stopped(job) && is(job, "Suspended")).await;
                 let template = json!({"metadata": {"annotations": {"round": round.to_string()}}});
                 patch(&client, JOB, json!({"spec": {"template": template}})).await;
-                // A kubelet that goes by names is late to report a Pod of this round.
+                // A kubelet that identifies Pods by name reports a Pod of this round late.
                 let late = names(&pods);
                 let late = late.first().expect("three Pods");
                 let late = format!("/api/v1/namespaces/default/pods/{late}/status");
@@ -117,7 +117,7 @@ async fn a_queue_manager_stops_and_admits_a_job_again_and_again() {
     }
 }
 
-/// Nothing else happens on the cluster, so that no event of a Pod moves the watch on.
+/// Nothing else happens on the cluster, so that no Pod event advances the watch.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_follows_its_spec_at_once_after_somebody_has_written_its_status() {
     let status = format!("{JOB}/status");
@@ -142,7 +142,7 @@ async fn a_job_follows_its_spec_at_once_after_somebody_has_written_its_status() 
         patch(&client, JOB, json!({"spec": {"parallelism": 3}})).await;
         pods_when(&client, |pods| pods.len() == 3).await;
         let scaled = began.elapsed();
-        // Two within half a minute are a contest, in which Pods are still deleted.
+        // Two foreign statuses within half a minute are a contest, in which Pods are still deleted.
         clock.move_on_to(clock.now().wall + Duration::from_secs(31));
         patch(&client, &status, json!({"status": foreign})).await;
         let again = json!({"status": {"failed": 2}});
@@ -162,7 +162,7 @@ async fn a_job_follows_its_spec_at_once_after_somebody_has_written_its_status() 
     }
 }
 
-/// A second Job controller is still recognized by its statuses, and its end by that nothing is done any more.
+/// A second Job controller is still recognized by its statuses, and its end by the absence of writes.
 #[tokio::test(flavor = "multi_thread")]
 async fn two_job_controllers_notice_each_other() {
     let cluster = cluster(Duration::from_millis(500)).await;

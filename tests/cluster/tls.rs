@@ -1,4 +1,4 @@
-//! The API server over TLS: a certificate of its own or a given one, and clients good and bad.
+//! Tests the API server over TLS: a certificate of its own or a given one, and good and bad clients.
 
 use std::{
     fs,
@@ -60,14 +60,14 @@ async fn start(state: Option<&Path>, certificate: Certificate) -> EmbeddedCluste
         .expect("the cluster starts")
 }
 
-/// The certificates that a kubeconfig says to believe.
+/// Returns the certificates that a kubeconfig trusts.
 fn trusted(config: &str) -> &str {
     let mut lines = config.lines().map(str::trim);
     let data = lines.find_map(|line| line.strip_prefix("certificate-authority-data: "));
     data.expect("a CA in the kubeconfig")
 }
 
-/// The line that says where the server is.
+/// Returns the line with the server's URL.
 fn server(config: &str) -> &str {
     let mut lines = config.lines();
     let line = lines.find(|line| line.trim().starts_with("server: https://127.0.0.1:"));
@@ -79,7 +79,7 @@ async fn connect(config: &Path) -> Result<Client, String> {
     client.map_err(|error| error.to_string())
 }
 
-/// A connection on which the client says no more than this.
+/// Opens a connection and sends only these bytes.
 fn begin(port: u16, said: &[u8]) -> TcpStream {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("somebody listens");
     stream.write_all(said).expect("it is open");
@@ -88,7 +88,7 @@ fn begin(port: u16, said: &[u8]) -> TcpStream {
     stream
 }
 
-/// What the server says before it ends the connection.
+/// Returns the server's data until it ends the connection.
 fn heard(mut stream: TcpStream) -> String {
     let mut heard = Vec::new();
     stream.read_to_end(&mut heard).expect("an end");
@@ -106,7 +106,7 @@ fn kubectl_may_do_what_its_token_may() {
     let config = fs::read_to_string(serving.kubeconfig()).expect("it is there");
     let port = server(&config).rsplit(':').next().expect("a port");
     let port = port.parse().expect("a number");
-    // Those who begin a handshake and do not end it, badly or at all, are in nobody's way.
+    // Clients that do not complete a handshake, or send garbage, do not block others.
     let silent: Vec<TcpStream> = (0..50).map(|_| begin(port, b"")).collect();
     let slow = begin(port, b"\x16\x03\x01\x02");
     let garbled = begin(port, b"\x16garbage and so on");
@@ -267,7 +267,7 @@ async fn the_controller_works_over_tls() {
     cluster.shutdown().await;
 }
 
-/// A certificate for a name and the CA that has signed it, and the certificate's key; in PEM.
+/// Returns a certificate for a name with the CA that signed it, and the certificate's key; in PEM.
 fn issued(name: &str) -> (String, String) {
     let params = |names: &[&str], who: &str| {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
@@ -364,7 +364,7 @@ fn bad_files_are_refused_by_name() {
     );
 }
 
-/// What `lakh local` says of a certificate and a key that it does not take.
+/// Returns the error of `lakh local` about a certificate and a key that it refuses.
 fn refused([certificate, key]: &[PathBuf; 2]) -> String {
     let args = ["local", "--tls-cert-file", text(certificate)];
     let output = support::run(&[&args[..], &["--tls-private-key-file", text(key)]].concat());

@@ -1,5 +1,5 @@
-//! `lakh top` as a process, on a terminal of tmux and on none, against the embedded cluster. What is drawn word by word
-//! is in `src/cli/top/tests`.
+//! Runs `lakh top` as a process against the embedded cluster, with and without a terminal (tmux). The exact screens are
+//! tested in `src/cli/top/tests`.
 
 use std::{
     path::Path,
@@ -19,10 +19,10 @@ use crate::support::{
     tmux::{self, Tmux},
 };
 
-/// No Pod ends by itself.
+/// Longer than any test, so that no Pod ends by itself.
 const LONG: Duration = Duration::from_secs(36_000);
 
-/// An Indexed Job whose Pods take so long.
+/// Returns an Indexed Job with this duration of its Pods.
 fn lasting(name: &str, completions: u32, parallelism: u32, duration: &str) -> Value {
     let mut job = indexed_job(name, completions, parallelism);
     let plays = json!({"sim.lakh.dev/duration": duration});
@@ -30,7 +30,7 @@ fn lasting(name: &str, completions: u32, parallelism: u32, duration: &str) -> Va
     job
 }
 
-/// Whether a screen has foreground colours, by the parameters of `SGR` in ECMA-48.
+/// Returns true if a screen has foreground colours, by the parameters of `SGR` in ECMA-48.
 fn has_colour(screen: &str) -> bool {
     let set = screen.split("\u{1b}[").skip(1);
     let set = set.filter_map(|rest| rest.split_once('m'));
@@ -38,7 +38,7 @@ fn has_colour(screen: &str) -> bool {
         .any(|one| matches!(one.parse(), Ok(30..=38_u8 | 90..=97)))
 }
 
-/// Checks that the terminal is as it was before, and that the view ended with this code.
+/// Checks that the terminal is restored, and that the view ended with this code.
 async fn given_back(terminal: &Tmux, code: u8) {
     let screen = terminal.screen_with(&format!("ended with {code}")).await;
     assert!(screen.starts_with("on the shell\n"), "{screen}");
@@ -75,7 +75,7 @@ async fn jobs_are_seen_to_go_on() {
     );
     assert!(lines[23].ends_with("q quit"), "{screen}");
 
-    // A new Job is seen at once, and that it ends.
+    // A new Job appears at once, and so does its end.
     create(&client, &lasting("main", 30, 10, "4s")).await;
     terminal.screen_with("default/main").await;
     terminal.press(&["/", "m", "a", "i", "n", "Enter"]);
@@ -103,7 +103,7 @@ async fn jobs_are_seen_to_go_on() {
     );
     terminal.screen_with("Completed: Job completed").await;
 
-    // Larger: the same with more of it; back to all Jobs, and smaller again.
+    // On a larger terminal the view shows more. Then back to all Jobs, and smaller again.
     terminal.resize(200, 60);
     let wide = |screen: &str| screen.lines().count() == 60 && screen.contains(&all);
     terminal
@@ -122,7 +122,7 @@ async fn jobs_are_seen_to_go_on() {
         "{screen}"
     );
     terminal.resize(80, 24);
-    // What is left of the larger screen has its last lines.
+    // Until it is redrawn, the smaller terminal shows the last lines of the larger screen.
     let narrow = |screen: &str| {
         let last = screen.lines().nth(23);
         let is_whole = last.is_some_and(|line| line.ends_with("q quit"));
@@ -166,14 +166,14 @@ async fn failures_are_told_by_cause_and_without_colour() {
     terminal.screen_with("index 123: failed").await;
     let colours = terminal.colours();
     assert!(!has_colour(&colours), "{colours}");
-    // A signal ends it, and it gives the terminal back, too.
+    // A signal ends it, and it restores the terminal, too.
     end(&config, "TERM");
     given_back(&terminal, 2).await;
     controller.stop().await;
     cluster.shutdown().await;
 }
 
-/// Sends a signal to the view that has this kubeconfig.
+/// Sends a signal to the view with this kubeconfig.
 fn end(config: &Path, signal: &str) {
     let pattern = format!("top --kubeconfig {}$", config.display());
     let found = Command::new("pgrep")

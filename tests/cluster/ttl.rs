@@ -1,4 +1,4 @@
-//! Finished Jobs that go by themselves, on the embedded cluster over HTTP.
+//! Tests the TTL of finished Jobs on the embedded cluster over HTTP.
 
 use std::{
     collections::BTreeSet,
@@ -48,7 +48,7 @@ async fn set_ttl(client: &Client, name: &str, ttl: Option<u32>) {
     patch(client, name, json!({ "spec": spec })).await;
 }
 
-/// Waits until there are these Jobs.
+/// Waits until exactly these Jobs exist.
 async fn names_become(client: &Client, want: &[&str]) {
     let name = |job: &Value| job["metadata"]["name"].as_str().map(str::to_owned);
     let names = |list: &Value| -> Vec<String> { listed(list).iter().filter_map(name).collect() };
@@ -68,7 +68,7 @@ fn by(clock: &Clock) -> Options {
     }
 }
 
-/// Moves the clock on to when this long has passed since a Job's end.
+/// Moves the clock to this long after a Job's end.
 fn pass(clock: &Clock, ended: &Value, secs: u32) {
     clock.move_on_to(end(ended) + Duration::from_secs(secs.into()));
 }
@@ -100,7 +100,7 @@ async fn finished_jobs_go_with_their_pods_when_their_time_has_come() {
     pass(&clock, &last, DAY);
     names_become(&client, &["stays"]).await;
     pods_when(&client, |pods| pods.len() == 2).await;
-    // What gets a TTL after its end, or a shorter one while it waits, goes when that is over.
+    // A Job that gets a TTL after its end, or a shorter one while it waits, is deleted when that expires.
     set_ttl(&client, "stays", Some(3 * DAY)).await;
     pass(&clock, &last, 2 * DAY);
     create(&client, &job("sooner", 3 * DAY)).await;
@@ -217,7 +217,7 @@ async fn a_server_that_fails_is_asked_again() {
     create(&client, &job("main", 0)).await;
     names_become(&client, &[]).await;
     pods_when(&client, <[Value]>::is_empty).await;
-    // Two refused looks, and one before each deletion.
+    // Two refused reads, and one before each deletion.
     assert!(seen_looks.load(Ordering::SeqCst) >= 4);
     assert!(seen_deletions.load(Ordering::SeqCst) >= 2);
     controller.stop().await;

@@ -330,6 +330,11 @@ async fn cron_jobs_are_told_with_their_next_runs() {
             (&seen["name"], &seen["suspend"]),
             (&json!("nightly"), &json!(false))
         );
+        assert_eq!(
+            (&seen["concurrencyPolicy"], &seen["lastJob"]),
+            (&json!("Allow"), &Value::Null)
+        );
+        assert!(seen["created"].is_string(), "{seen:#}");
         let runs = seen["next"].as_array().expect("runs");
         assert_eq!(runs.len(), 5, "{seen:#}");
         for run in runs {
@@ -338,6 +343,21 @@ async fn cron_jobs_are_told_with_their_next_runs() {
                 run.ends_with("T00:30:00Z") || run.ends_with("T01:30:00Z"),
                 "{run}"
             );
+        }
+        // A Job of it, and how it ends.
+        let mut job = indexed_job("nightly-1", 1, 1);
+        job["metadata"]["ownerReferences"] = json!([{
+            "apiVersion": "batch/v1", "kind": "CronJob", "name": "nightly",
+            "uid": seen["uid"], "controller": true,
+        }]);
+        create(&client, &job).await;
+        loop {
+            let seen = told.next("cronjobs");
+            let last = &seen["new"][0]["lastJob"];
+            assert_eq!(last["name"], "nightly-1", "{seen:#}");
+            if last["result"] == "Complete" {
+                break;
+            }
         }
         let suspend = json!({"spec": {"suspend": true}}).to_string();
         let path = format!("{path}/nightly");

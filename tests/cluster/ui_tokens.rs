@@ -283,6 +283,43 @@ async fn events_of_jobs_are_for_who_may_list_them() {
     };
     assert!(!warnings(ANN));
     assert!(warnings(OPS));
+    // Nor does a refusal come with its message, in the list and alone.
+    let quota = json!({
+        "apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "none"},
+        "spec": {"hard": {"pods": "0"}},
+    });
+    let namespace = "namespaces/team-a";
+    let path = format!("/api/v1/{namespace}/resourcequotas");
+    let made = world.client.create(&path, quota.to_string()).await;
+    made.expect("a quota");
+    let path = format!("/apis/batch/v1/{namespace}/jobs");
+    let refused = indexed_job("refused", 2, 2).to_string();
+    world.client.create(&path, refused).await.expect("a Job");
+    let message = |path: &'static str, name: &'static str, header: &'static str| {
+        tokio::task::block_in_place(|| {
+            let stream = begin(page, path, &[header], "");
+            let mut lines = BufReader::new(stream).lines().map_while(Result::ok);
+            loop {
+                let told = event(&mut lines, name);
+                let new = told["new"].as_array().into_iter().flatten();
+                let mut jobs = new.chain([&told["job"]]);
+                let of_it = jobs.find(|job| job["name"] == "refused");
+                let blocked = of_it.map(|job| &job["blocked"]);
+                if let Some(blocked) = blocked.filter(|it| it["by"] == "refusal") {
+                    return blocked["message"].clone();
+                }
+            }
+        })
+    };
+    for (path, name) in [
+        ("GET /ui/jobs", "jobs"),
+        ("GET /ui/jobs/team-a/refused", "job"),
+    ] {
+        assert_eq!(message(path, name, ANN), Value::Null, "{path}");
+        let of_ops = message(path, name, OPS);
+        let of_ops = of_ops.as_str().unwrap_or_default();
+        assert!(of_ops.contains("exceeded quota: none"), "{path}: {of_ops}");
+    }
     world.controller.stop().await;
 }
 

@@ -1,4 +1,5 @@
-//! A replica is not ready while it could not lead, or while the API server answers nothing, and its log says why.
+//! Tests that a replica is not ready while it could not lead, or while the API server does not answer. Its log has the
+//! reason.
 
 use std::{
     sync::{
@@ -18,7 +19,7 @@ use crate::support::{
     wait_until,
 };
 
-/// A controller as a process behind a line, with its folder.
+/// A controller process behind a proxy, with its folder.
 struct Replica {
     controller: Logged,
     _folders: (TempDir, TempDir),
@@ -82,7 +83,7 @@ async fn replicas_that_may_not_write_the_lease_are_not_ready() {
         .await;
         let metric = "lakh_lease_writable{name=\"lakh-replace\"} 0";
         assert!(replica.get("/metrics").contains(metric));
-        // After 0, 10 and 30 s, and not every two seconds.
+        // It logs after 0, 10 and 30 s, and not every two seconds.
         tokio::time::sleep(Duration::from_secs(8)).await;
         let lines = replica.count("the Lease cannot be written");
         assert!((1..=3).contains(&lines), "{:?}", replica.controller.lines());

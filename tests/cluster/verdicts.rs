@@ -1,6 +1,5 @@
-//! A Pod fails its Job by the podFailurePolicy while others run, and the controller is killed at any moment
-//! of what follows: no status that was ever stored tells of the failure without the verdict, the Job ends by
-//! it, and no Pod is made again.
+//! Tests a Pod that fails its Job by the podFailurePolicy while others run. The controller is killed at any later
+//! moment. No stored status has the failure without the verdict, the Job ends by it, and no Pod is created again.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,22 +18,22 @@ use serde_json::{Value, json};
 
 use crate::support::{self, client, get, indexed_job, is, listed, options};
 
-/// At how many moments a controller is killed, each in a namespace of its own.
+/// Moments at which a controller is killed, each in a namespace of its own.
 const MOMENTS: u32 = 50;
 
-/// How many of these controllers are at work at once.
+/// Controllers that run at once.
 const AT_ONCE: usize = 10;
 
-/// What lies between two of them. With ten calls a second the 59 Pods that run take six seconds.
+/// Time between two of the moments. With ten calls a second the 59 running Pods take six seconds.
 const APART: Duration = Duration::from_millis(100);
 
 const INDEXES: usize = 60;
 
-/// What the server told of Jobs and Pods, by namespace.
+/// Watched states of Jobs and Pods, by namespace.
 #[derive(Default)]
 struct Seen {
     statuses: usize,
-    /// Statuses that tell of a failed Pod and of no verdict.
+    /// Statuses with a failed Pod and without a verdict.
     unannounced: Vec<String>,
     pods: BTreeMap<String, BTreeSet<String>>,
     ended: BTreeMap<String, Value>,
@@ -61,7 +60,7 @@ impl Seen {
         }
     }
 
-    /// No status ever told of the failure alone, each Job ended by it, and no Pod was made again.
+    /// Checks that no status had the failure alone, that each Job ended by it, and that no Pod was created again.
     fn check(&self) {
         let wrong = &self.unannounced;
         assert!(
@@ -128,7 +127,7 @@ async fn a_verdict_outlives_the_controller_at_any_moment() {
     cluster.shutdown().await;
 }
 
-/// Notes all that the server tells of a kind.
+/// Records all watch events of a kind.
 async fn follow(client: Client, path: &'static str, seen: Arc<Mutex<Seen>>) {
     let watch = client.watch(&format!("{path}?watch=true")).await;
     let mut pieces = watch.expect("a watch");
@@ -143,7 +142,7 @@ async fn follow(client: Client, path: &'static str, seen: Arc<Mutex<Seen>>) {
     }
 }
 
-/// Makes a namespace, and a Job in it that a Pod fails by exit code 42.
+/// Creates a namespace, and a Job in it that a Pod fails by exit code 42.
 async fn make(client: &Client, namespace: &str) {
     let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
     let made = client.create("/api/v1/namespaces", body.to_string().into_bytes());
@@ -170,7 +169,7 @@ async fn fail_a_pod(client: &Client, namespace: &str) {
     told.await.expect("it is taken");
 }
 
-/// A controller for some namespaces, or all; with so many calls a second, if not any number.
+/// Starts a controller for some namespaces, or for all, with a limit on calls a second; 0 for no limit.
 async fn start(cluster: &EmbeddedCluster, namespaces: &[&String], qps: u32) -> Controller {
     let options = Options {
         namespaces: namespaces.iter().map(ToString::to_string).collect(),

@@ -1,5 +1,5 @@
-//! Tenants against each other: whoever may make Pods in one namespace writes what he likes into them, and
-//! nothing of another namespace is touched or counted for it.
+//! Tests the isolation of tenants. A user with the right to create Pods in one namespace controls their content.
+//! Nothing of another namespace may be changed or counted because of it.
 
 use std::time::Duration;
 
@@ -19,14 +19,14 @@ const PODS: &str = "/api/v1/namespaces/default/pods";
 const JOBS: &str = "/apis/batch/v1/namespaces/default/jobs";
 const TEAM_B: &str = "/api/v1/namespaces/team-b/pods";
 
-/// A Pod that says of itself what its maker likes.
+/// Returns a Pod with metadata that its creator has forged.
 fn forged(name: &str, owner: &Value, index: u32) -> Value {
     json!({
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {
             "name": name,
-            // The second one keeps the collector of dependents from ending it soon.
+            // The second finalizer keeps the garbage collector from deleting it soon.
             "finalizers": [FINALIZER, "example.com/stays"],
             "annotations": {"batch.kubernetes.io/job-completion-index": index.to_string()},
             "ownerReferences": [{
@@ -58,7 +58,7 @@ async fn team_b(client: &Client) {
     post(client, "/api/v1/namespaces", &namespace).await;
 }
 
-/// Waits until the controller has heard of all that has happened so far: the watch tells in order.
+/// Waits until the controller has received all earlier events: a watch keeps the order.
 async fn all_is_heard(client: &Client, marker: &str) {
     create(client, &indexed_job(marker, 1, 1)).await;
     job_when(client, marker, |job| job["status"]["active"] == 1).await;
@@ -72,7 +72,7 @@ async fn a_pod_of_another_namespace_is_no_lever_to_delete_pods_here() {
     team_b(&client).await;
     let mut victim = forged("victim-db-0", &json!({}), 0);
     victim["metadata"] = json!({"name": "victim-db-0", "finalizers": [FINALIZER]});
-    // Somebody else's, whose finalizer is not ours to take.
+    // The Pod has another owner, so its finalizer must stay.
     victim["metadata"]["ownerReferences"] =
         json!([{"apiVersion": "v1", "kind": "Thing", "name": "x", "uid": "x", "controller": true}]);
     post(&client, PODS, &victim).await;
@@ -87,7 +87,7 @@ async fn a_pod_of_another_namespace_is_no_lever_to_delete_pods_here() {
         post(&client, TEAM_B, &forged(name, &job, index)).await;
     }
     all_is_heard(&client, "marker").await;
-    // All Pods of the Job are to go.
+    // All Pods of the Job must go.
     let path = format!("{JOBS}/train");
     patch(&client, &path, json!({"spec": {"suspend": true}})).await;
     job_when(&client, "train", |job| {
@@ -124,7 +124,7 @@ async fn ends_of_pods_of_another_namespace_do_not_count() {
         job_when(&client, name, |job| job["status"]["active"] == 2).await;
     }
     first.stop().await;
-    // The next controller hears of all Pods in one list.
+    // The next controller gets all Pods in one list.
     for (name, phase) in [("steady", "Succeeded"), ("fragile", "Failed")] {
         let job = get(&client, &format!("{JOBS}/{name}")).await;
         for index in 0..2 {
@@ -137,7 +137,7 @@ async fn ends_of_pods_of_another_namespace_do_not_count() {
     let second = controller(&cluster).await;
     all_is_heard(&client, "marker").await;
     for name in ["steady", "fragile"] {
-        // Each has a turn after all of that.
+        // Each Job is synced after all of that.
         let path = format!("{JOBS}/{name}");
         patch(&client, &path, json!({"spec": {"suspend": true}})).await;
         let job = job_when(&client, name, |job| {
@@ -183,7 +183,7 @@ async fn another_pod_of_the_same_name_is_neither_deleted_nor_freed() {
     assert_eq!(same["metadata"]["deletionTimestamp"], Value::Null);
     delete(uid).await.expect("it is the one");
     free(uid).await.expect("it is the one");
-    // Nothing holds it, but a kubelet on whose node it may have come to run meanwhile.
+    // Only a kubelet still delays the deletion, if the Pod has come to run on its node meanwhile.
     pods_when(&client, <[Value]>::is_empty).await;
     cluster.shutdown().await;
 }

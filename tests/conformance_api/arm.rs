@@ -1,4 +1,4 @@
-//! The two servers, as something that answers requests.
+//! Connects to a server under test, embedded or real, and sends requests.
 //!
 //! Responsible for: connecting and sending. Must not: know cases.
 
@@ -17,12 +17,12 @@ use serde_json::Value;
 /// A server under test.
 pub(crate) struct Arm {
     client: Client,
-    /// Names of namespaces begin so.
+    /// Prefix of namespace names.
     pub(crate) prefix: String,
     embedded: Option<ServerHandle>,
 }
 
-/// An answer in full.
+/// A complete response.
 pub(crate) struct Answer {
     pub(crate) code: u16,
     pub(crate) headers: HeaderMap,
@@ -30,7 +30,8 @@ pub(crate) struct Answer {
 }
 
 impl Arm {
-    /// An embedded server of our own; or one that runs elsewhere, if `LAKH_CONFORMANCE_EMBEDDED` names its kubeconfig.
+    /// Starts an embedded server, or connects to one that runs elsewhere if `LAKH_CONFORMANCE_EMBEDDED` names its
+    /// kubeconfig.
     pub(crate) async fn embedded() -> Self {
         if let Ok(path) = env::var("LAKH_CONFORMANCE_EMBEDDED") {
             return Self::real(&path).await;
@@ -42,10 +43,10 @@ impl Arm {
         arm
     }
 
-    /// The server that a kubeconfig names.
+    /// Connects to the server that a kubeconfig names.
     pub(crate) async fn real(path: &str) -> Self {
         let config = Kubeconfig::read_from(path).unwrap();
-        // Runs must not meet in namespaces that an earlier one left.
+        // A run must not reuse namespaces that an earlier run left behind.
         let prefix = format!("conformance-{}", std::process::id());
         Self::connect(config, prefix).await
     }
@@ -63,8 +64,8 @@ impl Arm {
         }
     }
 
-    /// Forgets what watchers could still ask for. A real server does not know what was before its
-    /// start, which is all that cases ask it for.
+    /// Drops the embedded server's watch history. A real server needs no such call: it has no events from before its
+    /// start, and cases request only those.
     pub(crate) fn forget(&self) {
         if let Some(server) = &self.embedded {
             server.api().forget_events();
@@ -78,7 +79,7 @@ impl Arm {
         version["gitVersion"].as_str().unwrap().to_owned()
     }
 
-    /// Sends a request and reads the whole answer.
+    /// Sends a request and reads the whole response.
     pub(crate) async fn send(
         &self,
         method: &str,
@@ -95,7 +96,7 @@ impl Arm {
         }
     }
 
-    /// Sends a request whose answer is a stream.
+    /// Sends a request with a stream as the response.
     pub(crate) async fn open(
         &self,
         method: &str,

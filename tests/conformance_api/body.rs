@@ -1,9 +1,9 @@
-//! How bodies of requests are written.
+//! Parses the notation for request bodies.
 //!
-//! Responsible for: `job + {spec: {parallelism: 2}}` to bytes. Must not: know what is sent where.
+//! Responsible for: `job + {spec: {parallelism: 2}}` to bytes. Must not: know requests.
 //!
-//! A body is a sum, merged as JSON merge patches are. Its terms are the names of `bodies.yaml`, `@`
-//! for the last object that was answered, and YAML in flow style. After `raw ` comes text as it is.
+//! A body is a sum of terms, merged like JSON merge patches. A term is a name in `bodies.yaml`, `@` for the last object
+//! in a response, or YAML in flow style. `raw ` begins a literal body.
 
 use std::sync::LazyLock;
 

@@ -1,7 +1,7 @@
-//! How cases are written: a text file of requests and answers.
+//! Reads and writes cases: text files of requests and responses.
 //!
-//! Responsible for: reading them, and writing answers back with everything else left as it is.
-//! Must not: send anything.
+//! Responsible for: reading cases, and writing recorded responses back with everything else unchanged. Must not: send
+//! anything.
 //!
 //! ```text
 //! == parallelism is not negative
@@ -13,21 +13,21 @@
 //! ```
 //!
 //! - `== TITLE` begins a case, which has a namespace of its own, `{ns}`.
-//! - `METHOD PATH BODY` is a request. Paths without a slash before them are in the namespace. MERGE,
-//!   STRATEGIC, JSONPATCH, APPLY are kinds of PATCH. `body.rs` says how bodies are written; one may
-//!   go on in lines that begin with two blanks. With `- ` before it, the request only has to succeed.
-//! - `WATCH N PATH` reads N events, or as many as come before the stream ends.
-//! - `SCHEMA DOCUMENT TYPE` shows a type of an OpenAPI document, `SCHEMAS` all that it is made of.
-//! - `UNTIL CODE METHOD PATH` asks again until that is the answer's code.
-//! - `- FORGET` makes the embedded server forget its events, as a real one has those before its start.
-//! - `show PATHS` says what of the objects that follow is shown: all of their members, if it is not
-//!   said. `[]` goes through an array; `-` shows nothing but the code.
-//! - `header NAME: VALUE` goes with the next request; `accept NAME` is a short form, see `run.rs`.
-//! - `< ` is an answer as recorded: code, headers that matter, body.
-//! - `differs WHY` says that the embedded server answers otherwise; its answers are `! `.
+//! - `METHOD PATH BODY` is a request. Paths without a leading slash are in the namespace. MERGE, STRATEGIC, JSONPATCH
+//!   and APPLY are kinds of PATCH. `body.rs` documents the notation of bodies; a body may continue in lines that begin
+//!   with two spaces. After a leading `- `, the request only has to succeed.
+//! - `WATCH N PATH` reads N events, or fewer if the stream ends before.
+//! - `SCHEMA DOCUMENT TYPE` shows a type of an OpenAPI document; `SCHEMAS` shows it and all types that it refers to.
+//! - `UNTIL CODE METHOD PATH` repeats the request until the response has that code.
+//! - `- FORGET` drops the embedded server's watch history, as if it had just started.
+//! - `show PATHS` selects the members to show of the objects that follow; by default, all. `[]` goes through an array;
+//!   `-` shows none.
+//! - `header NAME: VALUE` adds a header to the next request; `accept NAME` is a short form, see `run.rs`.
+//! - `< ` begins a line of the recorded response: code, relevant headers, body.
+//! - `differs WHY` marks a case that the embedded server answers differently; its own responses follow `! `.
 //!
-//! What is different each time has a name in answers: `<uid1>`, `<rv2>`, `<list1>`, `<token1>`,
-//! `<now>`. Requests may use these names.
+//! Values that change from run to run have names in responses: `<uid1>`, `<rv2>`, `<list1>`, `<token1>`, `<now>`.
+//! Requests may use these names.
 
 use std::{
     fmt::Write as _,
@@ -35,7 +35,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// One line of an answer.
+/// One line of a response.
 pub(crate) type Line = String;
 
 /// A file of cases.
@@ -48,9 +48,9 @@ pub(crate) struct File {
 
 /// One case.
 pub(crate) struct Case {
-    /// What the case is about.
+    /// The subject of the case.
     pub(crate) title: String,
-    /// Why the embedded server differs here.
+    /// The reason why the embedded server differs.
     pub(crate) differs: Option<String>,
     items: Vec<Item>,
 }
@@ -61,17 +61,17 @@ enum Item {
     Other(Line),
 }
 
-/// A request with its answers.
+/// A request with its responses.
 pub(crate) struct Step {
     /// The request as written, without `- `.
     pub(crate) text: String,
-    /// Directives that stand between the last request and this one.
+    /// Directives between the previous request and this one.
     pub(crate) directives: Vec<Line>,
-    /// Whether it only has to succeed.
+    /// The request only has to succeed.
     pub(crate) silent: bool,
-    /// The recorded answer.
+    /// The recorded response.
     pub(crate) answer: Vec<Line>,
-    /// What the embedded server answers where it differs.
+    /// The embedded server's response where it differs.
     pub(crate) embedded: Vec<Line>,
 }
 
@@ -106,23 +106,23 @@ impl File {
         file
     }
 
-    /// Its name, without folder and ending.
+    /// The file's name, without folder and extension.
     pub(crate) fn name(&self) -> String {
         let stem = self.path.file_stem().map(Path::new).unwrap();
         stem.display().to_string()
     }
 
-    /// The server version that its answers come from.
+    /// The version of the server that the responses were recorded from.
     pub(crate) fn version(&self) -> Option<&str> {
         self.head.iter().find_map(|line| line.strip_prefix(VERSION))
     }
 
-    /// Its cases, in order.
+    /// The cases of the file, in order.
     pub(crate) fn cases(&self) -> impl Iterator<Item = &Case> {
         self.cases.iter()
     }
 
-    /// Writes the file anew with these answers to the recorded steps of each case.
+    /// Rewrites the file with these responses to the recorded steps of each case.
     pub(crate) fn record(&mut self, version: &str, answers: Vec<Vec<Vec<Line>>>) {
         for (case, answers) in self.cases.iter_mut().zip(answers) {
             let steps = case.items.iter_mut().filter_map(|item| match item {
@@ -138,7 +138,7 @@ impl File {
         fs::write(&self.path, self.text()).unwrap();
     }
 
-    /// Writes the file anew with the embedded server's own answers where it is known to differ.
+    /// Rewrites the file with the embedded server's responses where a case is marked as different.
     pub(crate) fn record_differences(&mut self, answers: Vec<Vec<Vec<Line>>>) {
         for (case, answers) in self.cases.iter_mut().zip(answers) {
             let differs = case.differs.is_some();
@@ -212,7 +212,7 @@ impl Case {
         }
     }
 
-    /// All its requests.
+    /// All requests of the case.
     pub(crate) fn steps(&self) -> impl Iterator<Item = &Step> {
         self.items.iter().filter_map(|item| match item {
             Item::Step(step) => Some(step),
@@ -220,19 +220,19 @@ impl Case {
         })
     }
 
-    /// The requests whose answers are told.
+    /// The requests with recorded responses.
     pub(crate) fn recorded_steps(&self) -> impl Iterator<Item = &Step> {
         self.steps().filter(|step| !step.silent)
     }
 
-    /// The recorded answers.
+    /// The recorded responses.
     pub(crate) fn recorded(&self) -> Vec<Vec<Line>> {
         self.recorded_steps()
             .map(|step| step.answer.clone())
             .collect()
     }
 
-    /// What the embedded server has to answer.
+    /// The responses expected from the embedded server.
     pub(crate) fn embedded(&self) -> Vec<Vec<Line>> {
         let own = |step: &Step| match step.embedded.as_slice() {
             [] => step.answer.clone(),

@@ -1,16 +1,16 @@
-//! Generated objects: the embedded server and a real one get the same random objects and must answer alike.
+//! Sends the same random objects to the embedded server and a real one, which must answer alike.
 //!
-//! Responsible for: making objects and requests from `generated.yaml`, comparing the answers, and counting what differs.
-//! Must not: judge which server is right.
+//! Responsible for: generating objects and requests from `generated.yaml`, comparing the responses, and counting
+//! differences. Must not: judge which server is right.
 //!
 //! ```console
 //! LAKH_CONFORMANCE_KUBECONFIG=PATH LAKH_CONFORMANCE_SEED=1 LAKH_CONFORMANCE_OBJECTS=2000 \
 //!   cargo test --test conformance_api generated -- --ignored --nocapture
 //! ```
 //!
-//! Compared are the code, the causes with their order and words, the warnings, the object as answered and as stored, and
-//! the cells of its table. Of two causes or warnings that are about entries of the same map the order counts for nothing:
-//! the maps of a real server have none.
+//! Compared are the code, the causes with their order and text, and the warnings. So are the object as returned and as
+//! stored, and the cells of its table. The order of adjacent causes or warnings about entries of the same map does not
+//! count: a real server iterates over Go maps in no fixed order.
 
 use std::{collections::BTreeMap, env, fmt::Write as _, fs, path::Path, time::Duration};
 
@@ -22,17 +22,17 @@ use super::{
     render,
 };
 
-/// Differences that `docs/embedded-cluster.md` lists, by a text that the real answer or ours has.
+/// Differences that `docs/embedded-cluster.md` lists. Each line is a text in one of the two responses.
 const LISTED: &str = "tests/conformance_api/generated.listed";
 
-/// The end of the text before the difference of two Pods in the answer to an update.
+/// The end of the message before the diff of two Pods, in the response to an update.
 const POD_DIFFERENCE: &str = "(allow it to be set to 1 if it was previously negative)";
 
-/// A generator of numbers that depend on a seed alone.
+/// A random number generator that depends on a seed alone.
 struct Dice(u64);
 
 impl Dice {
-    /// A number below `limit`.
+    /// A random number below `limit`.
     fn below(&mut self, limit: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut bits = self.0;
@@ -46,7 +46,7 @@ impl Dice {
     }
 }
 
-/// The fields of which objects of a kind are made.
+/// The base objects and field values from which objects of a kind are generated.
 struct Recipe {
     kind: String,
     resource: String,
@@ -83,7 +83,7 @@ fn recipes() -> Vec<Recipe> {
 }
 
 impl Recipe {
-    /// A valid object of this name.
+    /// A valid object with this name.
     fn base(&self, dice: &mut Dice, name: &str) -> Value {
         let mut object = dice.one_of(&self.bases).clone();
         object["metadata"]["name"] = name.into();
@@ -95,7 +95,7 @@ impl Recipe {
         object
     }
 
-    /// Changes an object in a few places.
+    /// Applies one to three random changes to an object.
     fn mutate(&self, dice: &mut Dice, object: &mut Value) {
         for _ in 0..=dice.below(3) {
             if dice.below(4) > 0 {
@@ -113,7 +113,7 @@ impl Recipe {
     }
 }
 
-/// Sets the value at a path; numbers are places in lists.
+/// Sets the value at a path; numbers are indexes of arrays.
 fn set(object: &mut Value, path: &str, value: Value) {
     let mut at = object;
     for name in path.split('.') {
@@ -133,7 +133,7 @@ fn mutate_anywhere(dice: &mut Dice, value: &mut Value, depth: usize) {
         Value::Object(members) if deeper && !members.is_empty() => {
             let names: Vec<String> = members.keys().cloned().collect();
             let name = dice.one_of(&names);
-            // The name decides where the object is, and must stay.
+            // The name is part of the object's path, so it must stay.
             if name == "name" && depth == 1 {
                 return;
             }
@@ -171,7 +171,7 @@ fn mutate_anywhere(dice: &mut Dice, value: &mut Value, depth: usize) {
     }
 }
 
-/// One request.
+/// A request.
 struct Asked {
     method: &'static str,
     path: String,
@@ -179,7 +179,7 @@ struct Asked {
     body: String,
 }
 
-/// The ways in which an object is sent.
+/// The ways to send an object.
 const WAYS: [&str; 8] = [
     "create",
     "create",
@@ -191,7 +191,7 @@ const WAYS: [&str; 8] = [
     "apply",
 ];
 
-/// The requests by which an object is made in this way: those before the last make it as it was.
+/// The requests that send an object in this way. Those before the last create the unchanged base.
 fn requests(dice: &mut Dice, recipe: &Recipe, way: &str, name: &str, resource: &str) -> Vec<Asked> {
     let base = recipe.base(dice, name);
     let mut object = base.clone();
@@ -256,7 +256,7 @@ fn requests(dice: &mut Dice, recipe: &Recipe, way: &str, name: &str, resource: &
     }
 }
 
-/// The merge patch that makes one object of another.
+/// The merge patch that turns one object into another.
 fn difference(from: &Value, to: &Value) -> Value {
     let (Value::Object(old), Value::Object(new)) = (from, to) else {
         return to.clone();
@@ -275,7 +275,7 @@ fn difference(from: &Value, to: &Value) -> Value {
     patch.into()
 }
 
-/// A server's answer, without the values that differ each time.
+/// A server's response without the values that change from run to run.
 #[derive(Debug, PartialEq, Eq)]
 struct Seen {
     code: u16,
@@ -297,7 +297,7 @@ fn seen(names: &mut Names, answer: &Answer) -> Seen {
         .and_then(Value::as_array_mut)
     {
         for column in columns {
-            // The descriptions are our own words.
+            // The embedded server has descriptions of its own.
             if let Some(column) = column.as_object_mut() {
                 column.remove("description");
             }
@@ -315,7 +315,7 @@ fn seen(names: &mut Names, answer: &Answer) -> Seen {
         .partition(|line| line.starts_with("cause "));
     body = rest;
     for line in causes.iter_mut().chain(&mut body) {
-        // The difference of two Pods is a real server's own structures.
+        // A real server prints the diff of its internal Pod structures.
         if let Some(end) = line.find(POD_DIFFERENCE) {
             line.truncate(end + POD_DIFFERENCE.len());
         }
@@ -335,7 +335,7 @@ fn seen(names: &mut Names, answer: &Answer) -> Seen {
     }
 }
 
-/// Takes out what the admission of service accounts sets, which test servers often go without.
+/// Removes the fields set by the service account admission, which test servers often lack.
 fn without_admission(value: &mut Value) {
     if value["kind"] == "Pod"
         && let Some(spec) = value["spec"].as_object_mut()
@@ -346,7 +346,7 @@ fn without_admission(value: &mut Value) {
     }
 }
 
-/// Sorts lines that follow each other and are about entries of the same map.
+/// Sorts adjacent lines about entries of the same map.
 fn sort_entries(lines: &mut [String]) {
     fn map_of(line: &str) -> Option<&str> {
         let (path, _) = line.split_once("]: ")?;
@@ -360,7 +360,7 @@ fn sort_entries(lines: &mut [String]) {
     }
 }
 
-/// A difference: what it is about, and both answers.
+/// Returns the first difference: its subject, and both responses.
 fn compare(way: &str, real: &Seen, ours: &Seen) -> Option<(String, String)> {
     let part = if real.code != ours.code {
         "code"
@@ -393,7 +393,7 @@ fn compare(way: &str, real: &Seen, ours: &Seen) -> Option<(String, String)> {
     Some((format!("{way} {part}"), text))
 }
 
-/// The namespace in which both servers get the objects.
+/// The start of the name of the namespace that holds the objects on both servers.
 const NAMESPACE: &str = "generated";
 
 async fn prepare(arm: &Arm, namespace: &str) {
@@ -415,7 +415,7 @@ async fn play(arm: &Arm, namespace: &str, asked: &[Asked], stored: &str) -> Vec<
             .send(request.method, &request.path, &headers, body)
             .await;
         let seen = seen(&mut names, &answer);
-        // The requests before the last send the same base again and again.
+        // The requests before the last only send the base object. They count if they fail.
         if place + 1 == asked.len() || seen.code >= 300 {
             all.push(seen);
         }
@@ -438,7 +438,7 @@ async fn play(arm: &Arm, namespace: &str, asked: &[Asked], stored: &str) -> Vec<
     all
 }
 
-/// Waits until the status of a quota follows its spec: a controller writes it soon after.
+/// Waits until the status of a quota follows its spec: a controller writes it asynchronously.
 async fn settle(arm: &Arm, stored: &str) {
     if !stored.contains("/resourcequotas/") {
         return;

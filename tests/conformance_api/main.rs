@@ -1,11 +1,10 @@
-//! The embedded API server answers as kube-apiserver does: each case is a list of requests with the
-//! answers that a real server gave.
+//! Compares the embedded API server with kube-apiserver: each case is a list of requests with the responses of a real
+//! server.
 //!
-//! Cases stand in `*.api` beside this file; `case.rs` says how they are written. A case runs on
-//! the embedded server always, and on a real one if `LAKH_CONFORMANCE_KUBECONFIG` names it, which
-//! must then still answer as it did. `LAKH_CONFORMANCE_RECORD=1` writes down its answers instead.
-//! `LAKH_CONFORMANCE_ONLY=TEXT` runs only cases with that text in their file's name or title.
-//! CONTRIBUTING.md has the commands.
+//! The cases are in `*.api` beside this file; `case.rs` documents their format. Every run sends them to the embedded
+//! server. If `LAKH_CONFORMANCE_KUBECONFIG` names a real server, it must still answer as recorded.
+//! `LAKH_CONFORMANCE_RECORD=1` records its responses instead. `LAKH_CONFORMANCE_ONLY=TEXT` runs only cases with that
+//! text in their file's name or title. CONTRIBUTING.md has the commands.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #![expect(clippy::print_stderr, reason = "tests report there")]
 
@@ -24,13 +23,13 @@ use arm::Arm;
 use case::{Case, File, Line};
 use futures::{StreamExt as _, stream};
 
-/// How many cases there are at least.
+/// Minimum number of cases.
 const AT_LEAST: usize = 500;
 
-/// What the documentation says is left out: each known difference stands there, too.
+/// The document that lists the embedded server's known differences.
 const LEFT_OUT: &str = "docs/embedded-cluster.md";
 
-/// How many cases run at once.
+/// Number of cases that run at once.
 const AT_ONCE: usize = 8;
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,24 +1,24 @@
-//! Names for what is different each time.
+//! Replaces values that change from run to run by names.
 //!
-//! Responsible for: UIDs, versions, tokens, times and generated names in answers, and the way back
-//! in requests. Must not: take out anything that a server decides by rule.
+//! Responsible for: UIDs, resourceVersions, tokens, times and generated names in responses, and the reverse in
+//! requests. Must not: remove anything that a server decides by rule.
 
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
-/// So much of `generateName` is kept.
+/// Length at which servers cut `generateName`.
 const GENERATED_KEEPS: usize = 58;
 
-/// The names given in one case.
+/// The names assigned in one case.
 pub(crate) struct Names {
     namespace: String,
-    /// Texts and the names that they got, in this order.
+    /// Pairs of a value and its name, in order of appearance.
     known: Vec<(String, String)>,
     /// Columns of the last table.
     columns: Vec<String>,
 }
 
-/// Messages that tell a version: what stands before it and what after.
+/// Messages that contain a resourceVersion: the text before it and the text after it.
 const VERSIONS_IN_TEXT: [(&str, &str); 4] = [
     ("ResourceVersion in record (", ")"),
     ("Too large resource version: 99999999, current: ", ""),
@@ -26,17 +26,17 @@ const VERSIONS_IN_TEXT: [(&str, &str); 4] = [
     ("too old resource version: ", " ("),
 ];
 
-/// Where a server was built says nothing about it.
+/// Source path in messages. Its beginning depends on the server's build directory and is dropped.
 const SCHEME: &str = "pkg/api/legacyscheme/scheme.go";
 
-/// Columns that tell how long ago something was.
+/// Columns that show the age of an event.
 const AGES: [&str; 2] = ["Age", "Last Schedule"];
 
-/// The column that tells it in parentheses, behind a number.
+/// The column that shows an age in parentheses, after a number.
 const RESTARTS: &str = "Restarts";
 
 impl Names {
-    /// Nothing has a name but the namespace.
+    /// Creates names that know only the namespace.
     pub(crate) const fn new(namespace: String) -> Self {
         Self {
             namespace,
@@ -45,7 +45,7 @@ impl Names {
         }
     }
 
-    /// A request's text with the real things for their names.
+    /// Replaces names in a request's text by the real values.
     pub(crate) fn real(&self, text: &str) -> String {
         let mut text = text.replace("{ns}", &self.namespace);
         for (real, name) in &self.known {
@@ -54,7 +54,7 @@ impl Names {
         text
     }
 
-    /// Gives names to what is in an answer. `goes_on`: it is a later page of a list.
+    /// Replaces values in a response by names. `goes_on`: the response is a later page of a list.
     pub(crate) fn name(&mut self, value: &mut Value, goes_on: bool) {
         self.name_generated(value);
         let list = value.get("items").is_some() || value.get("rows").is_some();
@@ -75,7 +75,7 @@ impl Names {
         self.walk(value, "");
     }
 
-    /// Names the version of a bookmark or a list, which may be any that is new enough.
+    /// Names the resourceVersion of a bookmark or a list. Servers may return any that is recent enough.
     pub(crate) fn list_version(&mut self, version: &mut String, again: bool) {
         if !again || !self.known.iter().any(|(real, _)| real == version) {
             let name = self.next("list");
@@ -174,7 +174,7 @@ impl Names {
         }
     }
 
-    /// Names what stands in a text.
+    /// Replaces values in one text by names.
     pub(crate) fn text(&mut self, text: &mut String, key: &str) {
         if key == "resourceVersion" && text.parse::<u64>().is_ok_and(|version| version > 1) {
             *text = self.named("rv", text);
@@ -226,8 +226,8 @@ impl Names {
     }
 }
 
-/// Takes objects out of messages that tell them as a whole: patched ones have their members in no
-/// order that means anything, and Pod templates are printed as the server's own structures.
+/// Masks objects that messages contain. Members of patched objects come in no meaningful order, and Pod templates are
+/// printed as internal structures of the server.
 fn mask(text: &mut String, start: &str, end: &str, name: &str, with: &str) {
     let mut from = 0;
     while let Some(length) = text[from..].find(end) {
@@ -266,7 +266,7 @@ fn find_uid(text: &str) -> Option<usize> {
     bytes.windows(UID).position(fits)
 }
 
-/// Whether a text is a time of these days: those that cases give are older.
+/// Returns true if a text is a time within a day of now. Times in cases are older.
 fn is_now(text: &str) -> bool {
     let day = 24 * 3600;
     text.parse::<Timestamp>()

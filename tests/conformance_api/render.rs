@@ -1,6 +1,6 @@
-//! Answers as lines of text.
+//! Renders responses as lines of text.
 //!
-//! Responsible for: what of an answer is told. Must not: leave out anything of a failure.
+//! Responsible for: selecting the parts of a response that are compared. Must not: leave out anything of a failure.
 
 use http::HeaderMap;
 use serde_json::{Map, Value, json};
@@ -10,7 +10,7 @@ use super::case::Line;
 /// Headers that are part of an answer.
 const HEADERS: [&str; 3] = ["content-type", "retry-after", "warning"];
 
-/// The code and the headers that matter; JSON goes without saying.
+/// The code and the relevant headers. The default `application/json` is omitted.
 pub(crate) fn head(code: u16, headers: &HeaderMap) -> Vec<Line> {
     let mut lines = vec![code.to_string()];
     for name in HEADERS {
@@ -24,7 +24,7 @@ pub(crate) fn head(code: u16, headers: &HeaderMap) -> Vec<Line> {
     lines
 }
 
-/// An object, or a part of it: a failure is always told as a whole.
+/// Renders an object, or the selected parts of it. A failure is always rendered as a whole.
 pub(crate) fn object(code: u16, value: &Value, show: Option<&[String]>) -> Vec<Line> {
     if let Some((told, lines)) = failure(value)
         && told == code
@@ -44,7 +44,7 @@ pub(crate) fn object(code: u16, value: &Value, show: Option<&[String]>) -> Vec<L
     }
 }
 
-/// An event of a watch, in one line.
+/// Renders an event of a watch in one line.
 pub(crate) fn event(kind: &str, object: &Value, show: Option<&[String]>) -> Line {
     if let Some((code, lines)) = failure(object) {
         return format!("{kind} {code} {}", lines.join(" | "));
@@ -59,12 +59,12 @@ pub(crate) fn event(kind: &str, object: &Value, show: Option<&[String]>) -> Line
     format!("{kind} {}", shown.join(" ")).trim_end().to_owned()
 }
 
-/// A body that is no JSON.
+/// Renders a body that is not JSON.
 pub(crate) fn text(body: &str) -> Vec<Line> {
     body.lines().map(|line| format!("| {line}")).collect()
 }
 
-/// A `Status` that tells of a failure, if it has the usual members and no others: code and rest.
+/// Splits a failure into its code and its other lines, if it is a `Status` with the usual members and no others.
 fn failure(value: &Value) -> Option<(u16, Vec<Line>)> {
     let Value::Object(mut rest) = value.clone() else {
         return None;
@@ -97,8 +97,8 @@ fn failure_details(mut details: Map<String, Value>) -> Vec<Line> {
     let mut lines = vec![format!("details {}", Value::Object(details))];
     let causes = causes.as_ref().and_then(Value::as_array);
     let mut causes: Vec<_> = causes.into_iter().flatten().collect();
-    // kube-apiserver tells of several field managers in the order of a Go map, another one each
-    // time. The message names the manager, and within one manager the order is its own.
+    // kube-apiserver reports conflicts with several field managers in the order of a Go map, which varies. The message
+    // names the manager, and the stable sort keeps the server's order within one manager.
     if causes
         .iter()
         .all(|cause| cause["reason"] == "FieldManagerConflict")
@@ -125,7 +125,7 @@ fn one_line(text: &str) -> String {
     text.replace('\n', "\\n")
 }
 
-/// What is at a path such as `.items[].metadata.name`.
+/// The value at a path such as `.items[].metadata.name`, or `none`.
 fn at(value: &Value, path: &str) -> String {
     find(value, path).map_or_else(|| "none".to_owned(), |found| found.to_string())
 }
@@ -143,7 +143,7 @@ fn find(value: &Value, path: &str) -> Option<Value> {
     let mut found = value;
     for name in path.split('.').skip(1) {
         let (name, rest) = name.split_once('[').unwrap_or((name, ""));
-        // Slashes and dots are part of some keys: `~` stands for a dot.
+        // Some keys contain slashes and dots: `~` stands for a dot.
         found = found.get(name.replace('~', "."))?;
         if let Some(index) = rest.strip_suffix(']') {
             found = found.get(index.parse::<usize>().unwrap())?;

@@ -1,6 +1,6 @@
 //! Runs a case on a server.
 //!
-//! Responsible for: from a case to its answers. Must not: judge them.
+//! Responsible for: sending a case's requests and returning the responses. Must not: judge them.
 
 use std::{
     sync::atomic::{AtomicUsize, Ordering},
@@ -19,13 +19,13 @@ use super::{
     render, schema,
 };
 
-/// How long a watch may be silent.
+/// Time limit for the events of a `WATCH`.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How long a state may take to come: collectors of a busy cluster are not in a hurry.
+/// Time limit of an `UNTIL`: the garbage collector of a busy cluster may be slow.
 const LONG_PATIENCE: Duration = Duration::from_secs(180);
 
-/// What cases call the forms of answers.
+/// Names that cases use for media types.
 const ACCEPT: [(&str, &str); 6] = [
     ("table", "application/json;as=Table;v=v1;g=meta.k8s.io"),
     (
@@ -46,7 +46,7 @@ const ACCEPT: [(&str, &str); 6] = [
 
 static CASES: AtomicUsize = AtomicUsize::new(0);
 
-/// Runs a case; the answers of its recorded steps.
+/// Runs a case and returns the responses to its recorded steps.
 pub(crate) async fn case(arm: &Arm, case: &Case) -> Vec<Vec<Line>> {
     let number = CASES.fetch_add(1, Ordering::Relaxed);
     let namespace = format!("{}-{number}", arm.prefix);
@@ -73,7 +73,7 @@ struct Run<'a> {
     arm: &'a Arm,
     title: &'a str,
     names: Names,
-    /// The last object that was answered.
+    /// The last object in a response.
     last: Option<Value>,
     show: Option<Vec<String>>,
 }
@@ -316,7 +316,7 @@ impl Run<'_> {
     }
 }
 
-/// A namespace, and the service account that Pods need where that is checked.
+/// Creates a namespace, and the service account that servers with admission require for Pods.
 async fn prepare(arm: &Arm, namespace: &str) {
     let create = async |path: String, name: &str| {
         let body = json!({"metadata": {"name": name}}).to_string();
@@ -336,7 +336,7 @@ async fn prepare(arm: &Arm, namespace: &str) {
     .await;
 }
 
-/// Lets go what finalizers hold, and the namespace.
+/// Removes the finalizers of the remaining objects and deletes the namespace.
 async fn clean_up(arm: &Arm, namespace: &str) {
     let patch = [(
         "Content-Type".to_owned(),

@@ -1,7 +1,6 @@
-//! Schemas of OpenAPI documents as lines of text.
+//! Renders schemas of OpenAPI documents as lines of text.
 //!
-//! Responsible for: everything that a schema says, with descriptions as digests. Must not: send
-//! anything.
+//! Responsible for: all members of a schema, with descriptions as digests. Must not: send anything.
 
 use std::collections::BTreeSet;
 
@@ -9,10 +8,10 @@ use serde_json::{Map, Value};
 
 use super::case::Line;
 
-/// Where the meaning of possible values begins in a description.
+/// The start of the explanation of enum values in a description.
 const VALUES: &str = "\n\nPossible enum values:";
 
-/// A schema: a line of its own, then one for each field.
+/// Renders a schema: a line of its own, then one for each field.
 pub(crate) fn one(document: &Value, name: &str) -> Vec<Line> {
     let schema = &document["components"]["schemas"][name];
     let Value::Object(mut members) = schema.clone() else {
@@ -27,7 +26,7 @@ pub(crate) fn one(document: &Value, name: &str) -> Vec<Line> {
     lines
 }
 
-/// The schemas of which one is made, each as a digest that leaves out what possible values mean.
+/// Renders a schema and all schemas that it refers to, each as a digest without the explanation of enum values.
 pub(crate) fn all(document: &Value, name: &str) -> Vec<Line> {
     let schemas = &document["components"]["schemas"];
     let (mut found, mut rest) = (BTreeSet::new(), vec![name.to_owned()]);
@@ -74,7 +73,7 @@ fn references(schema: &Value, found: &mut Vec<String>) {
     }
 }
 
-/// FNV-1a: short, and the same for ever.
+/// FNV-1a: short, and the same in every release.
 fn digest(text: &str) -> String {
     let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)

@@ -1,6 +1,6 @@
-//! Who may use whom, and what each source file owes its reader.
+//! Checks which modules use which, and that each source file keeps its form.
 //!
-//! The compiler holds the crates apart; this test holds the rest of the table, and says what is wrong in a
+//! The compiler enforces the dependencies between crates; this test enforces the rest of the table. Its failures name a
 //! word and a line number.
 
 use std::{
@@ -9,11 +9,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The folders of the crates, in which modules are looked for.
+/// The crate folders to search for modules.
 const CRATES: &[&str] = &["core/src", "clock/src", "embedded/src", "src"];
 
-/// Modules by their crates' folders, and what of ours they may use beside themselves. Inside out, as in
-/// ARCHITECTURE.md. What is not in a crate's manifest, the compiler refuses by itself.
+/// Modules by their crates' folders, with the other modules of this project that they may use. Innermost first, as in
+/// ARCHITECTURE.md. The compiler rejects crates that are not in a manifest.
 const MAY_USE: &[(&str, &str, &[&str])] = &[
     ("core/src", "model", &[]),
     ("core/src", "cron", &["model"]),
@@ -116,9 +116,29 @@ const MAY_USE: &[(&str, &str, &[&str])] = &[
             "clock", "cluster", "cron", "embedded", "failures", "model", "runtime", "wire",
         ],
     ),
+    // Tests alone.
+    (
+        "src",
+        "call_failures",
+        &[
+            "cli",
+            "cluster",
+            "controller",
+            "election",
+            "embedded",
+            "informer",
+            "machine",
+            "metrics",
+            "model",
+            "ownership",
+            "rate_limiter",
+            "shard",
+            "wire",
+        ],
+    ),
 ];
 
-/// The folders of the API server, from the bottom up, and which others they may use. As in its `mod.rs`.
+/// The folders of the API server, bottom up, with the other folders that they may use. As in its `mod.rs`.
 const API_FOLDERS: &[(&str, &[&str])] = &[
     ("object", &[]),
     ("kinds", &["object"]),
@@ -133,7 +153,7 @@ const API_FOLDERS: &[(&str, &[&str])] = &[
     ("faults", &["object", "print", "http"]),
 ];
 
-/// Modules that are values in, values out; all of `core` is.
+/// Modules without I/O, clocks, threads or randomness. All of `core` is pure, too.
 const PURE: &[(&str, &str)] = &[
     ("src", "wire"),
     ("src", "failures"),
@@ -150,7 +170,7 @@ const PURE: &[(&str, &str)] = &[
     ("embedded/src", "podgc"),
 ];
 
-/// What a pure module must not contain.
+/// Text that a pure module must not contain.
 const IMPURE: &[&str] = &[
     "tokio",
     "async fn",
@@ -174,25 +194,25 @@ const IMPURE: &[&str] = &[
     "println!",
 ];
 
-/// Pure modules that tell the log what happens.
+/// Pure modules that may log.
 const LOGS: &[&str] = &["informer", "shard", "controller"];
 
-/// Where clocks are read.
+/// The only file that reads clocks.
 const CLOCKS: &str = "clock/src/lib.rs";
 
-/// What no file contains: leftovers.
+/// Leftovers that no file may contain.
 const NOWHERE: &[&str] = &["TODO", "FIXME", "XXX", "dbg!(", "todo!(", "unimplemented!("];
 
 struct File {
     path: String,
-    /// The folder in which it was looked for.
+    /// The folder that was searched.
     folder: &'static str,
     module: String,
     text: String,
 }
 
 impl File {
-    /// Lines of code with their numbers: without comments, and without the tests at the end.
+    /// Lines of code with their numbers, without comments and the tests at the end.
     fn code(&self) -> impl Iterator<Item = (usize, &str)> {
         let tests = self
             .text
@@ -246,7 +266,7 @@ fn is_ours(name: &str) -> bool {
     name == "clock" || name == "embedded" || modules.any(|module| module == name)
 }
 
-/// Modules that tests inside of a module may use beside those of the module: they play against the embedded cluster.
+/// Modules that a module's own tests may use in addition, since they run against the embedded cluster.
 const TESTS_MAY_USE: [&str; 2] = ["embedded", "ownership"];
 
 fn is_test(file: &File) -> bool {
@@ -286,7 +306,7 @@ fn modules_use_only_what_they_may() {
                 }
             }
         }
-        // `use crate::{a::.., b::..}` over several lines: every module named at its start.
+        // In a `use crate::{a::.., b::..}` over several lines, each line names a module at its start.
         for block in file.text.split("use crate::{").skip(1) {
             let block = block.split("};").next().unwrap_or_default();
             for line in block.lines() {
@@ -306,11 +326,11 @@ fn modules_use_only_what_they_may() {
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 
-/// The folders in which no two files use each other, directly or by way of others.
+/// Folders without dependency cycles between their files.
 const API_SERVER: &str = "embedded/src/apiserver";
 const JOB_MACHINE: &str = "core/src/decide";
 
-/// A file below a folder: its module's path there.
+/// The module path of a file below a folder.
 fn module_below(folder: &str, file: &File) -> Vec<String> {
     let below = Path::new(&file.path)
         .strip_prefix(folder)
@@ -324,7 +344,7 @@ fn module_below(folder: &str, file: &File) -> Vec<String> {
     path
 }
 
-/// The paths of a `use` without its keyword: one for each name at an end of it.
+/// Expands a `use` without its keyword to one path for each name.
 fn expand(tree: &str) -> Vec<Vec<String>> {
     let parts = |path: &str| -> Vec<String> {
         let parts = path.split("::").map(str::trim);
@@ -349,7 +369,7 @@ fn expand(tree: &str) -> Vec<Vec<String>> {
         .collect()
 }
 
-/// What of a folder a file of it names: paths below the folder.
+/// The paths below a folder that a file of it uses.
 fn uses_below(folder: &str, file: &File) -> Vec<Vec<String>> {
     let (_, own) = folder.rsplit_once('/').expect("a folder of a crate");
     let lines: Vec<&str> = file.code().map(|(_, line)| line).collect();
@@ -405,7 +425,7 @@ fn folders_of_the_api_server_use_only_what_they_may() {
     let mut wrong = Vec::new();
     for file in sources_of(API_SERVER, 50) {
         let module = module_below(API_SERVER, &file);
-        // The root has no code: it names what is public.
+        // The root has no code, only public names.
         let Some(own) = module.first() else { continue };
         let Some((_, allowed)) = API_FOLDERS.iter().find(|(folder, _)| folder == own) else {
             wrong.push(format!("{}: {own} is not in the table", file.path));
@@ -434,7 +454,7 @@ fn files_of_the_job_machine_use_each_other_in_no_circle() {
     assert!(left.is_empty(), "in circles:\n{}", left.join("\n"));
 }
 
-/// The modules of a folder that use each other, directly or by way of others.
+/// Returns the modules of a folder that depend on each other in cycles, directly or indirectly.
 fn circles(folder: &str, files: &[File], least_uses: usize) -> Vec<String> {
     let module_of = |file: &File| module_below(folder, file);
     let modules: BTreeSet<Vec<String>> = files.iter().map(module_of).collect();
@@ -451,7 +471,7 @@ fn circles(folder: &str, files: &[File], least_uses: usize) -> Vec<String> {
     }
     let arrows: usize = uses.values().map(BTreeSet::len).sum();
     assert!(arrows > least_uses, "only {arrows} uses found");
-    // Those that use nothing that is left go, and those that nothing left uses: circles stay.
+    // Drops modules without dependencies or without dependents, as long as there are any: cycles stay.
     loop {
         let before = uses.len();
         let left: BTreeSet<Vec<String>> = uses.keys().cloned().collect();
@@ -465,7 +485,7 @@ fn circles(folder: &str, files: &[File], least_uses: usize) -> Vec<String> {
     uses.keys().map(|module| module.join("::")).collect()
 }
 
-/// A type whose methods stand in several files is one file cut by length if these call each other.
+/// Two files that call each other's methods of one type are one unit, split only by length.
 #[test]
 fn methods_of_the_job_machine_call_each_other_across_files_one_way() {
     let files = sources_of(JOB_MACHINE, 20);
@@ -532,7 +552,7 @@ fn is_word(text: &str) -> bool {
     !text.is_empty() && text.chars().all(is_letter)
 }
 
-/// More fields than anybody can keep in mind are two types.
+/// Maximum number of fields. A larger type should be two types.
 const MOST_FIELDS: usize = 15;
 
 #[test]
@@ -585,7 +605,7 @@ fn clocks_are_read_in_one_place() {
     for file in sources().iter().filter(|file| file.path != CLOCKS) {
         for (number, line) in file.code() {
             let reads = line.contains("Instant::now") || line.contains("SystemTime::now");
-            // Tests make up what clocks show, and nobody else.
+            // Only tests may construct a clock reading.
             if reads || (line.contains("Now::at(") && !is_test(file)) {
                 wrong.push(format!("{}:{number}", file.path));
             }
@@ -617,7 +637,7 @@ fn every_file_says_what_it_is_for() {
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 
-/// A file in a folder of tests that nobody names is not built, and says nothing.
+/// Cargo does not build a file in a test folder that no `mod` declares, and does not report it.
 #[test]
 fn every_file_of_tests_is_built() {
     let files = sources_below("tests");

@@ -1,8 +1,7 @@
-//! Rules that are cited are there, and so are the files that the rules name.
+//! Checks that cited rules exist, and that the files named in the rules exist.
 //!
-//! A citation is the path of a document in `docs/rules`, a comma, and numbers: `2.3 to 2.6 and 6.2`. A number is
-//! there if the document has a heading, a row of a table or an item of a list with it. Must not: judge
-//! what a rule says.
+//! A citation is the path of a document in `docs/rules`, a comma, and numbers: `2.3 to 2.6 and 6.2`. A number exists if
+//! the document has a heading, a table row or a list item with it. Must not: judge the content of a rule.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,22 +9,22 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Where the documents are.
+/// The folder of the documents.
 const RULES: &str = "docs/rules/";
 
-/// Where rules may be cited.
+/// Folders that may cite rules.
 const PLACES: &[&str] = &[
     "core", "clock", "embedded", "src", "tests", "benches", "loadtest", "docs",
 ];
 
-/// Kinds of files that people read and write.
+/// Extensions of the files to search.
 const KINDS: &[&str] = &["rs", "md", "case", "rows", "api"];
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// All files below a folder that people read and write.
+/// All files below a folder with one of these extensions.
 fn files_below(folder: &str) -> Vec<PathBuf> {
     let mut folders = vec![root().join(folder)];
     let mut files = Vec::new();
@@ -75,7 +74,7 @@ fn numbers(document: &str) -> BTreeSet<String> {
     numbers
 }
 
-/// The citations in a line: the document's name, and the numbers behind it.
+/// The citations in a line: the document's name, and the numbers after it.
 fn citations(line: &str) -> Vec<(&str, Vec<&str>)> {
     let mut found = Vec::new();
     for rest in line.split(RULES).skip(1) {
@@ -117,7 +116,7 @@ fn rules_that_are_cited_are_there() {
     let mut wrong = Vec::new();
     let mut count = 0;
     let files = PLACES.iter().flat_map(|place| files_below(place));
-    // This one has citations to be found wrong.
+    // This file contains false citations on purpose.
     for path in files.filter(|path| !path.ends_with(file!())) {
         let text = fs::read_to_string(&path).expect("a file of ours can be read");
         for (line, at) in text.lines().zip(1..) {
@@ -155,7 +154,7 @@ fn files_that_rules_name_are_there() {
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 
-/// Tests that docs/security.md names: a file in quotes, a colon, and names in quotes.
+/// Checks the tests that docs/security.md names: a file in backticks, a colon, and names in backticks.
 #[test]
 fn tests_that_hold_attacks_off_are_there() {
     let text = fs::read_to_string(root().join("docs/security.md")).expect("it can be read");

@@ -1,11 +1,10 @@
-//! One look at a CronJob as text: what is known, how the server answers, what comes of it.
+//! Runs syncs of a CronJob against cases as text: the cached state, the server's responses, and the outcome.
 //!
-//! A row of `tests/golden/cronjob.rows` has the rules (docs/rules/cronjobs.md) that it shows, the words of
-//! the case, and what the look asked for. Behind a `~` comes another look, at what the first one left: its words
-//! change the CronJob and the time, and say anew which Jobs there are and what fails. `changed` is no
-//! look, but the news that schedule or time zone are others now. `UPDATE_GOLDEN=1` rewrites the last
-//! column: read the difference. Times are seconds from 2016-05-19T10:00:00Z, or RFC 3339; a blank in a
-//! schedule is written `_`. That no rule is left out, `rows.rs` checks.
+//! A row of `tests/golden/cronjob.rows` has the rules (docs/rules/cronjobs.md) that it tests, the words of the case,
+//! and the requests of the sync. After `~` comes another sync, on the state that the first one left: its words change
+//! the CronJob and the time, and list the Jobs and failures anew. `changed` runs no sync, but handles a change of
+//! schedule or time zone. `UPDATE_GOLDEN=1` rewrites the last column; read the diff. Times are seconds from
+//! 2016-05-19T10:00:00Z, or RFC 3339. A space in a schedule is written `_`. `rows.rs` checks that no rule is left out.
 
 use std::{fmt::Write as _, time::Duration};
 
@@ -26,7 +25,7 @@ const ROWS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/cronjob.ro
 /// 2016-05-19T10:00:00Z, a Thursday.
 const T: i64 = 1_463_652_000;
 
-/// Who the CronJob is.
+/// The CronJob's UID.
 const OWN: Uid = Uid::from_u128(0xc);
 
 struct Case {
@@ -34,13 +33,13 @@ struct Case {
     now: Time,
     live: Option<CronJob>,
     jobs: Vec<ChildJob>,
-    /// Schedule or time zone have changed; nobody looks.
+    /// Schedule or time zone have changed; no sync runs.
     changed: bool,
-    /// Names that the server has no Job of.
+    /// Names without a Job on the server.
     gone: Vec<String>,
-    /// Names that the server has another Job of.
+    /// Names that belong to another Job on the server.
     other: Vec<String>,
-    /// What the server does not do: `get`, `delete`, `status`, `getcron`, or how a creation fails.
+    /// Requests that fail: `get`, `delete`, `status`, `getcron`, or the kind of a failed creation.
     fails: Vec<String>,
 }
 
@@ -52,7 +51,7 @@ fn at(text: &str) -> Time {
     Time::from_millis(T * 1000 + (millis * 1000.0) as i64)
 }
 
-/// A Job's UID is made of its name, so that cases need not say it.
+/// Derives a Job's UID from its name, so that cases need no UIDs.
 fn uid(name: &str) -> Uid {
     let digit = |sum: u128, byte| sum.wrapping_mul(131).wrapping_add(u128::from(byte));
     Uid::from_u128(name.bytes().fold(7, digit))
@@ -68,7 +67,7 @@ fn active(names: &str) -> Vec<ActiveJob> {
     names.map(job).collect()
 }
 
-/// `name`, `name:Complete@start-completion` or `name:Failed@start`; `?` for a time that is not known.
+/// `name`, `name:Complete@start/completion` or `name:Failed@start`; `?` for an unknown time.
 fn child(text: &str) -> ChildJob {
     let (name, end) = text.split_once(':').unwrap_or((text, ""));
     let (end, times) = end.split_once('@').unwrap_or((end, "?/?"));
@@ -248,7 +247,7 @@ impl Case {
         }
     }
 
-    /// Looks once; gives what was asked for, and leaves the status as the server then has it.
+    /// Runs one sync and returns its requests. The CronJob keeps the status that was written.
     fn look(&mut self) -> String {
         let mut sync = CronJobSync::new(self.cron_job.clone(), self.jobs.clone(), self.now);
         let mut all: Vec<String> = Vec::new();
@@ -298,7 +297,7 @@ fn say_report(report: &Report) -> String {
     format!("{sign}{} <{}>", report.reason, report.message)
 }
 
-/// Runs a row's looks.
+/// Runs the syncs of a row.
 fn run(words: &str) -> String {
     let mut case = Case::new();
     let mut said = Vec::new();

@@ -1,7 +1,7 @@
-//! What people read hangs together: every link leads somewhere, as plain files and in the book, the book has every page,
-//! and the README says of versions and commands what is so.
+//! Checks the documents. Every link resolves, in plain files and in the book. The book has every page. Named flags of
+//! lakh exist. The README's versions and commands match the manifest and CI.
 //!
-//! Must not: look at what commands do; `tests/cluster/guides` runs them.
+//! Must not: check the effect of commands; `tests/cluster/guides` runs them.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -9,10 +9,10 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-/// Where the book's pages are: links to the files that people read without it.
+/// The folder of the book's pages, which are symbolic links to the documents.
 const BOOK: &str = "book";
 
-/// Folders and files with text for people.
+/// Folders and files with documents.
 const PLACES: &[&str] = &[
     "README.md",
     "SECURITY.md",
@@ -25,7 +25,7 @@ const PLACES: &[&str] = &[
     "loadtest",
 ];
 
-/// Documents that are about the flags of another program.
+/// Documents that name flags of another program.
 const OF_OTHERS: &[&str] = &[
     "docs/load-tests.md",
     "loadtest/kwok/README.md",
@@ -49,7 +49,7 @@ fn read(path: &Path) -> String {
         .unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// The texts at a place, by their paths below the root.
+/// The documents at a place, by their paths below the root.
 fn texts_at(place: &Path) -> Vec<PathBuf> {
     if root().join(place).is_file() {
         let is_text = place.extension().is_some_and(|end| end == "md");
@@ -69,7 +69,7 @@ fn all_texts() -> Vec<PathBuf> {
     texts
 }
 
-/// Lines outside of fences, with their numbers.
+/// Lines outside of code fences, with their numbers.
 fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut is_code = false;
     text.lines().zip(1..).filter_map(move |(line, number)| {
@@ -79,12 +79,12 @@ fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// A line without what it quotes as code.
+/// A line without the content of its code spans.
 fn without_code(line: &str) -> String {
     line.split('`').step_by(2).collect::<Vec<_>>().join("``")
 }
 
-/// Where the links of a text lead.
+/// The targets of a text's links, with line numbers.
 fn links(text: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     for (number, line) in prose(text) {
@@ -98,7 +98,7 @@ fn links(text: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// The names of a text's headings, as links call them: GitHub's way, which is the book's, too.
+/// The anchors of a text's headings. GitHub and the book form them alike.
 fn anchors(text: &str) -> BTreeSet<String> {
     let mut times: BTreeMap<String, usize> = BTreeMap::new();
     let mut anchors = BTreeSet::new();
@@ -110,7 +110,7 @@ fn anchors(text: &str) -> BTreeSet<String> {
         else {
             continue;
         };
-        // Of a link in a heading its words count.
+        // A link in a heading counts with its text only.
         let words = match heading.split_once("](") {
             Some((words, rest)) => format!(
                 "{words}{}",
@@ -135,7 +135,7 @@ fn anchors(text: &str) -> BTreeSet<String> {
     anchors
 }
 
-/// A path without the steps back in it; none, if it leads out.
+/// Resolves `..` in a path. Returns none if the path leaves the root.
 fn plain(path: &Path) -> Option<PathBuf> {
     let mut plain = PathBuf::new();
     for part in path.components() {
@@ -148,7 +148,7 @@ fn plain(path: &Path) -> Option<PathBuf> {
     Some(plain)
 }
 
-/// What is wrong with a link of a text.
+/// Returns the problem with a link of a text, if there is one.
 fn problem(text: &Path, target: &str) -> Option<&'static str> {
     let (path, anchor) = target.split_once('#').unwrap_or((target, ""));
     let aim = if path.is_empty() {
@@ -163,7 +163,7 @@ fn problem(text: &Path, target: &str) -> Option<&'static str> {
     if !root().join(&aim).exists() {
         return Some("leads nowhere");
     }
-    // A site shows files, and no folders.
+    // The book's site has pages of files only, not of folders.
     if !root().join(&aim).is_file() {
         return Some("leads to a folder: name a file in it");
     }
@@ -192,7 +192,7 @@ fn every_link_leads_somewhere() {
     assert!(count > 100, "only {count} links found");
 }
 
-/// Links among pages work in the book only if both are in it.
+/// A link between two pages works in the book only if the book has both.
 #[test]
 fn the_book_has_every_page() {
     let summary = read(&Path::new(BOOK).join("SUMMARY.md"));
@@ -209,7 +209,7 @@ fn the_book_has_every_page() {
     assert!(odd.is_empty(), "no such pages: {odd:?}");
 }
 
-/// Whoever reads files has a map, too.
+/// docs/README.md is the table of contents outside of the book.
 #[test]
 fn the_map_has_every_page() {
     let map = Path::new("docs/README.md");
@@ -238,7 +238,7 @@ fn the_readme_names_what_is_needed_and_what_ci_runs() {
         .expect("a version")
         .trim_matches('"');
     assert!(readme.contains(&format!("Rust {version}")), "{version}");
-    // With --locked, so that CI tests the crates that are written down.
+    // CI adds --locked, to test the versions in Cargo.lock.
     let ci = read(Path::new(".ci/run")).replace("--locked ", "");
     for command in [
         "cargo run --release -- local -f examples/indexed.yaml",
@@ -251,7 +251,7 @@ fn the_readme_names_what_is_needed_and_what_ci_runs() {
     }
 }
 
-/// Flags that a text names as lakh's: in a quote that is a flag or a command line of lakh.
+/// The flags of lakh that a text names: in code spans that are a flag or a command line of lakh.
 fn flags(text: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     for (number, line) in prose(text) {
@@ -273,7 +273,7 @@ fn flags_that_are_named_are_there() {
     let known = read(Path::new("docs/commands.md"));
     let (mut wrong, mut count) = (Vec::new(), 0);
     for text in all_texts() {
-        // What changed stays told, also of flags that are gone.
+        // The changelog still names flags that were removed.
         let is_history = text == Path::new("CHANGELOG.md");
         if is_history || OF_OTHERS.iter().any(|other| text == Path::new(other)) {
             continue;
@@ -282,7 +282,7 @@ fn flags_that_are_named_are_there() {
             count += 1;
             let is_whole = known.contains(&format!("`{flag}`"));
             let takes_more = known.contains(&format!("`{flag} <"));
-            // `--leader-elect-*` means all that begin so.
+            // `--leader-elect-*` stands for all flags with this prefix.
             let begins = flag.ends_with('-') && known.contains(&format!("`{flag}"));
             let is_foreign = FOREIGN_FLAGS.contains(&flag.as_str());
             if !(is_whole || takes_more || begins || is_foreign) {

@@ -1,11 +1,11 @@
-//! Runs what fuzzing has found, and what covers the code best, through the fuzzer's own targets.
+//! Runs the fuzzer's findings, and the inputs with the best coverage, through the fuzz targets.
 
 #[path = "../../fuzz/src/targets/mod.rs"]
 mod targets;
 
 use std::{fs, path::Path, sync::mpsc, thread, time::Duration};
 
-/// Slower than the fuzzer's limit: tests are built without optimization and share the machine.
+/// Longer than the fuzzer's limit: tests are built without optimization and share the machine.
 const LIMIT: Duration = Duration::from_secs(30);
 
 #[test]
@@ -26,7 +26,7 @@ fn inputs_neither_panic_nor_hang() {
     }
 }
 
-/// A patch that names all of a list's items costs as much for each of them, however many there are.
+/// The cost per item of a patch that names all items of a list must not grow with the list.
 #[test]
 fn patches_of_huge_lists_do_not_hang() {
     let (_, patch) = targets::TARGETS[1];
@@ -46,7 +46,7 @@ fn run(name: &str, target: targets::Target, input: Vec<u8>) {
     let (done, end) = mpsc::channel();
     let run = thread::spawn(move || {
         target(&input);
-        // Nobody listens any more after a hang.
+        // After a hang the receiver is gone.
         let _ = done.send(());
     });
     if end.recv_timeout(LIMIT) == Err(mpsc::RecvTimeoutError::Timeout) {

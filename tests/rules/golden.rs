@@ -1,7 +1,7 @@
-//! The pure half against the situations of docs/rules/jobs.md, 11, as text (`tests/golden/*.case`).
+//! Runs the pure half through the situations of docs/rules/jobs.md, 11, as text cases (`tests/golden/*.case`).
 //!
-//! Read first: `common/case.rs` for the format. `UPDATE_GOLDEN=1` rewrites the expectations; look
-//! at the difference beside the rules before it is committed.
+//! Read first: `common/case.rs` for the format. `UPDATE_GOLDEN=1` rewrites the expectations. Compare the diff with the
+//! rules before committing it.
 
 use std::{collections::BTreeSet, fs, path::PathBuf};
 
@@ -19,7 +19,7 @@ const RULES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/rules/jobs.md");
 
 type Found = Vec<(std::ops::Range<usize>, Vec<String>)>;
 
-/// What a case is about.
+/// The part that a case tests.
 enum Subject {
     Machine(Box<Driver>),
     Owners(Box<Owners>),
@@ -35,7 +35,7 @@ impl Subject {
         } else if has("template") {
             Self::Template
         } else {
-            // It has heard the first step's inputs.
+            // `Driver::new` has applied the first step's inputs.
             Self::Machine(Box::new(Driver::new(first)))
         }
     }
@@ -58,7 +58,7 @@ impl Subject {
     }
 }
 
-/// Runs a case; what came at each step.
+/// Runs a case and returns the trace of each step.
 fn check(case: &Case) -> Found {
     let mut subject = Subject::of(case);
     let steps = case.steps.iter().enumerate();
@@ -114,7 +114,7 @@ fn every_case_is_as_written() {
     assert!(wrong.is_empty(), "{wrong}");
 }
 
-/// The rows of the rules' tables of situations, with the files that are to have their cases.
+/// The rows of the rules' tables of situations, with the files that must contain their cases.
 fn rows(rules: &str) -> BTreeSet<(u32, String)> {
     let rows = rules.lines().filter_map(|line| {
         let row = line.strip_prefix("| ")?.strip_suffix(".case |")?;

@@ -1,6 +1,6 @@
-//! docs/log.md has every line that the log may have, with its level and fields, and no other.
+//! Checks that docs/log.md lists exactly the lines that may be logged, with their levels and fields.
 //!
-//! Lines at debug are for who reads the code, and are not in it. Must not: judge what the page says of a line.
+//! Debug and trace lines are for developers, and the page omits them. Must not: judge the page's explanation of a line.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -8,14 +8,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Crates whose log people see.
+/// Crates with a log that users see.
 const CRATES: &[&str] = &["src", "core/src", "clock/src", "embedded/src"];
 
-/// Levels that are seen without `-v`, and the macros of all.
+/// Levels that are visible without `-v`, and the other levels.
 const SHOWN: &[&str] = &["error", "warn", "info"];
 const HIDDEN: &[&str] = &["debug", "trace"];
 
-/// By level and message: the fields.
+/// The fields, by level and message.
 type Lines = BTreeMap<(String, String), BTreeSet<String>>;
 
 fn root() -> &'static Path {
@@ -37,7 +37,7 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// The arguments of a macro call, whose opening bracket has been read.
+/// The arguments of a macro call. `code` begins after its opening bracket.
 fn arguments(code: &str) -> Vec<String> {
     let (mut depth, mut in_text, mut escaped) = (1_u32, false, false);
     let mut arguments = vec![String::new()];
@@ -93,7 +93,7 @@ fn logged(code: &str) -> Vec<(String, String, BTreeSet<String>)> {
             .strip_prefix('"')
             .and_then(|rest| rest.strip_suffix('"'));
         let message = message.unwrap_or_else(|| panic!("no message is last: {last}"));
-        // A value in the middle of a message cannot be looked for in a log.
+        // A message with a value in its middle cannot be searched for in a log.
         assert!(!message.contains(['{', '\\']), "{message}");
         let fields = arguments.iter().map(|argument| field(argument)).collect();
         found.push((level.to_owned(), message.to_owned(), fields));
@@ -101,7 +101,7 @@ fn logged(code: &str) -> Vec<(String, String, BTreeSet<String>)> {
     found
 }
 
-/// All lines that are shown.
+/// All visible lines of the code.
 fn of_the_code() -> Lines {
     let mut lines = Lines::new();
     let folders = CRATES.iter().map(|folder| root().join(folder));

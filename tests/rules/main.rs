@@ -1,8 +1,8 @@
-//! Tests without a cluster: the machines against the rules, as tables of cases and as random histories,
-//! and what the source code itself must keep to.
+//! Tests without a cluster. They run the state machines against the rules, with tables of cases and random histories,
+//! and check the source code.
 //!
-//! Nothing here opens a socket or waits. The tables are in `tests/golden`, the rules in
-//! `docs/rules`. All but what needs the embedded cluster's machines builds without features.
+//! Nothing here opens a socket or waits. The tables are in `tests/golden`, the rules in `docs/rules`. The target needs
+//! the feature `embedded`.
 
 mod common;
 

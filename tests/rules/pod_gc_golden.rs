@@ -1,12 +1,11 @@
-//! Which Pods the collector takes, when and how, as text.
+//! Runs the Pod garbage collector against cases as text: which Pods it deletes, when and how.
 //!
-//! A row of `tests/golden/pod_gc.rows` has the rules (docs/rules/ttl-and-garbage.md) that it shows, what happens,
-//! and what the collector asks of the server. `pod` and `node` tell it of an object as it is from then on, or that it
-//! is gone; a Pod is Running, made at 0 and on no node, a node Ready, unless something else is said. `@` is
-//! a time in seconds: what comes of it is in the last column. `answer` says with what the server answers
-//! from then on; else it takes all, and a node that is not there is not there. `meanwhile` is told after
-//! the first call of the next pass. `UPDATE_GOLDEN=1` rewrites the last column: read the difference. That
-//! no rule is left out, `rows.rs` checks.
+//! A row of `tests/golden/pod_gc.rows` has the rules (docs/rules/ttl-and-garbage.md) that it tests, the steps, and the
+//! requests of the collector. `pod` and `node` set the state of an object from then on, or report that it is gone. By
+//! default a Pod is Running, created at 0 and on no node, and a node is Ready. `@` is a time in seconds; the last
+//! column has the requests at that time. `answer` sets the response code of a request from then on. By default the
+//! server accepts writes and has no Nodes. `meanwhile` holds a step that follows the first request of the next pass.
+//! `UPDATE_GOLDEN=1` rewrites the last column; read the diff. `rows.rs` checks that no rule is left out.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +19,7 @@ use crate::common::rows;
 
 const ROWS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/pod_gc.rows");
 
-/// Where the cases' clocks begin.
+/// The start of the cases' clocks.
 const ZERO: i64 = 1_000_000;
 
 fn at(text: &str) -> Time {
@@ -28,7 +27,7 @@ fn at(text: &str) -> Time {
     Time::from_millis(ZERO * 1000 + (secs * 1000.0) as i64)
 }
 
-/// A case: the collector, and how the server answers it.
+/// A case: the collector, and the server's response codes.
 struct Case<'a> {
     gc: PodGc,
     answers: BTreeMap<&'a str, u16>,
@@ -47,7 +46,7 @@ impl<'a> Case<'a> {
         }
     }
 
-    /// Takes a step; what came of it, if it is a time.
+    /// Takes a step. Returns the outcome if the step is a time.
     fn take(&mut self, step: &'a str) -> Option<String> {
         let (word, rest) = step.split_once(' ').unwrap_or((step, ""));
         match word {
@@ -120,7 +119,7 @@ impl<'a> Case<'a> {
         self.gc.handle_node(node);
     }
 
-    /// What is asked of the server when it is so late.
+    /// The requests of the collector at this time.
     fn pass(&mut self, now: Now) -> String {
         let due = self.gc.poll_timeout();
         if due.is_some_and(|due| due > now.monotonic) {
@@ -149,7 +148,7 @@ impl<'a> Case<'a> {
     }
 }
 
-/// A call, and what is given as its reason.
+/// A request, and its reason.
 fn shown(call: &Call, now: Now) -> (String, String) {
     match call {
         Call::Fail { pod, reason } => {

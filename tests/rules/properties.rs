@@ -1,8 +1,7 @@
-//! Random histories of Jobs, of claims on Pods, of CronJobs and of TTLs: what must never happen, and what
-//! must happen in the end.
+//! Runs random histories of Jobs, Pod claims, CronJobs and TTLs, and checks invariants and the end state.
 //!
-//! Each history is determined by its seed. A failing one prints it; `LAKH_SEED=<seed>` runs that
-//! history alone and prints all of it. `LAKH_HISTORIES=<n>` runs so many fresh ones.
+//! A seed determines a history. A failure prints its seed; `LAKH_SEED=<seed>` runs that history alone and prints all of
+//! it. `LAKH_HISTORIES=<n>` runs n fresh histories.
 
 #![allow(
     clippy::print_stderr,
@@ -32,7 +31,7 @@ use crate::common::{
     world::{Dice, Odds, World},
 };
 
-/// Seeds that always run, as they once were: the first few, and those that found something.
+/// Seeds that always run, without `vary`: the first few, and those that found a bug.
 const FIXED: &[u64] = &[
     1,
     2,
@@ -118,7 +117,7 @@ fn finished_jobs_go_in_their_time_and_no_others() {
     assert!(count < 300 || deleted > count, "few deletions: {deleted}");
 }
 
-/// Runs a history for the seed that was given, or for fresh ones; gives how many.
+/// Runs a history for the given seed, or for fresh ones. Returns the number of histories.
 fn each_seed(mut history: impl FnMut(u64, bool)) -> u64 {
     let one = number("LAKH_SEED");
     let count = one.map_or_else(|| number("LAKH_HISTORIES").unwrap_or(300), |_| 1);
@@ -131,7 +130,7 @@ fn each_seed(mut history: impl FnMut(u64, bool)) -> u64 {
     count
 }
 
-/// Prints a history if it is asked for, or the end of one that failed.
+/// Prints the whole history on request, or the end of a failed one.
 fn told(run: std::thread::Result<()>, tell: bool, log: &[String]) {
     if tell || run.is_err() {
         let from = if tell {
@@ -148,7 +147,7 @@ fn number(name: &str) -> Option<u64> {
     env::var(name).ok()?.parse().ok()
 }
 
-/// One history, with faults first and then without; how it ended.
+/// Runs one history, with faults first and then without. Returns its outcome.
 fn history(seed: u64, tell: bool) -> &'static str {
     let mut dice = Dice(seed);
     let job = random_job(&mut dice);
@@ -182,7 +181,7 @@ fn history(seed: u64, tell: bool) -> &'static str {
     run.unwrap_or_else(|cause| panic::resume_unwind(cause))
 }
 
-/// Once nothing is left to do, the Job has ended or waits for people.
+/// Checks that a Job without work left has ended, is gone or being deleted, or waits for a user.
 fn check_end(world: &World) -> &'static str {
     let job = &world.server.job;
     let status = &job.status;
@@ -223,7 +222,7 @@ fn check_end(world: &World) -> &'static str {
     "waits"
 }
 
-/// Whether a Pod is one that stays until its index has a new one.
+/// Returns true if a failed Pod keeps its finalizer until its index has a new Pod.
 fn is_kept(job: &Job, pod: &PodRecord) -> bool {
     let over = |text: &str| {
         let completions = job.spec.completions.unwrap_or(0);
@@ -333,9 +332,9 @@ fn random_odds(dice: &mut Dice) -> Odds {
     }
 }
 
-/// One history in four is calm: Pods fail, writes are refused, and nobody meddles, so that the judge
-/// can be strict. In the others some Pods come unasked for. The watch repeats itself in both, and in most
-/// a turn hears of a few changed Pods only, and the clock is set back now and then.
+/// One history in four is calm, so that the judge can be strict: Pods fail and writes are refused, but no user
+/// interferes. Half of the others adopt Pods that the machine did not create. In all of them the watch may repeat
+/// events and the clock may be set back. In most of them a turn takes only a few changed Pods.
 fn vary(mut odds: Odds, seed: u64) -> Odds {
     let mut dice = Dice(!seed);
     if dice.below(4) == 0 {

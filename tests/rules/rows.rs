@@ -1,8 +1,8 @@
-//! No rule is left out: each is a golden case, or has a test that is named beside it.
+//! Checks that each rule has a golden case, or a test that its document names.
 //!
-//! The documents of rules in `docs/rules` that have a column *Shown by* say there which rule is a row of a
-//! table of cases, and where the others are tested. Rules that lakh has no use for say why. What a case or
-//! a test asserts is theirs to say; this one must not repeat it.
+//! Applies to documents in `docs/rules` with a column *Shown by*. The column says which rules are rows of a table of
+//! cases, and which tests cover the others. For a rule that lakh does not need it gives the reason. Must not: repeat
+//! the assertions of cases and tests.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,25 +10,25 @@ use std::{
     path::Path,
 };
 
-/// What stands before the names of a document's tables of cases.
+/// The text before the names of a document's tables of cases.
 const TABLES: &str = "Tables of cases: ";
 
-/// What a document says about its rules.
+/// The rules of a document and the rows of its tables of cases.
 #[derive(Default)]
 struct Document {
-    /// The rows that its tables of cases have.
+    /// The rules with a row in the tables of cases.
     cases: BTreeSet<String>,
-    /// Its rules, by their numbers.
+    /// The rules by number.
     rules: BTreeMap<String, Shown>,
 }
 
-/// Where a rule is shown.
+/// The tests of a rule.
 #[derive(Debug, Default, PartialEq)]
 struct Shown {
     by_cases: bool,
     /// Tests: file and name.
     tests: Vec<(String, String)>,
-    /// It is not for lakh.
+    /// The rule does not apply to lakh.
     left_out: bool,
 }
 
@@ -88,7 +88,7 @@ impl Shown {
     }
 }
 
-/// Whether a word is the number of a rule.
+/// Returns true if a word is the number of a rule.
 fn is_number(word: &str) -> bool {
     let mut parts = word.split('.');
     let is_digits = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
@@ -96,7 +96,7 @@ fn is_number(word: &str) -> bool {
     of_section || word.strip_prefix('V').is_some_and(is_digits)
 }
 
-/// The rules that a table's cases show: what their lines begin with.
+/// The rules that a table's cases test: the numbers at the start of its lines.
 fn cases(table: &str) -> BTreeSet<String> {
     let lines = table.lines().filter(|line| line.contains(" | "));
     let lines = lines.filter(|line| !line.starts_with('#'));
@@ -104,7 +104,7 @@ fn cases(table: &str) -> BTreeSet<String> {
     rows.map(str::to_owned).collect()
 }
 
-/// Whether a file has a test of this name.
+/// Returns true if a file has a test of this name.
 fn has_test(file: &str, name: &str) -> bool {
     let text = read(file);
     let lines: Vec<&str> = text.lines().map(str::trim).collect();

@@ -1,10 +1,9 @@
-//! What is done about a finished Job with a TTL, as text.
+//! Runs the decisions about finished Jobs with a TTL against cases as text.
 //!
-//! A row of `tests/golden/ttl.rows` has the rules (docs/rules/ttl-and-garbage.md) that it shows, the words of the
-//! case, and what came of it. Behind a `~` comes another look at the Job; each says anew how the Job is known.
-//! Behind a `/` stands how the server has it, where that differs. `news` is no look: it asks whether news
-//! of this Job are of interest. Times are seconds. `UPDATE_GOLDEN=1` rewrites the last column: read the
-//! difference. That no rule is left out, `rows.rs` checks.
+//! A row of `tests/golden/ttl.rows` has the rules (docs/rules/ttl-and-garbage.md) that it tests, the words of the case,
+//! and the outcome. `~` separates looks at the Job; each describes the cached Job anew. After a `/` comes the Job on
+//! the server, where it differs. `news` is not a look: it asks whether an event of this Job needs a turn. Times are in
+//! seconds. `UPDATE_GOLDEN=1` rewrites the last column; read the diff. `rows.rs` checks that no rule is left out.
 
 use std::{fmt::Write as _, time::Duration};
 
@@ -17,7 +16,7 @@ use crate::common::rows;
 
 const ROWS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/ttl.rows");
 
-/// Where the cases' clocks begin.
+/// The start of the cases' clocks.
 const ZERO: i64 = 1_000_000;
 
 fn at(text: &str) -> Time {
@@ -25,7 +24,7 @@ fn at(text: &str) -> Time {
     Time::from_millis(ZERO * 1000 + (secs * 1000.0) as i64)
 }
 
-/// A Job of words; none if it is gone.
+/// Parses a Job; none if it is gone.
 fn job(words: &str) -> Option<Job> {
     let mut job = Job {
         key: JobKey::default(),
@@ -73,7 +72,7 @@ fn job(words: &str) -> Option<Job> {
     Some(job)
 }
 
-/// What comes of a look; it ends with what is to be done next.
+/// The outcome of a look, which ends with the next step.
 fn look(words: &str) -> String {
     let (known, fresh) = words.split_once('/').unwrap_or((words, words));
     let now = known

@@ -1,7 +1,7 @@
-//! A type's name means one thing in its crate.
+//! Checks that no two types of a crate share a name.
 //!
-//! Responsible for: finding structs, enums, traits and type aliases of production code that share a name.
-//! Must not: look at tests, or at the types that traits require.
+//! Responsible for: finding structs, enums, traits and type aliases of production code that share a name. Must not:
+//! look at tests, or at associated types.
 
 use std::{
     collections::BTreeMap,
@@ -18,7 +18,7 @@ const CRATES: &[&str] = &[
     "loadtest/src",
 ];
 
-/// The sources below a folder, without those of tests.
+/// The sources below a folder, without tests.
 fn sources(folder: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder).expect("a folder of ours can be read") {
@@ -33,7 +33,7 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// The name that a line defines a type by, if it does.
+/// The name of the type that a line defines, if it defines one.
 fn type_name(line: &str) -> Option<&str> {
     let code = line.trim_start();
     let is_outermost = code.len() == line.len();
@@ -46,7 +46,7 @@ fn type_name(line: &str) -> Option<&str> {
     let (keyword, rest) = code.trim_start().split_once(' ')?;
     let defines = match keyword {
         "struct" | "enum" | "trait" => true,
-        // Further in it is a type that a trait requires.
+        // An indented `type` is an associated type.
         "type" => is_outermost,
         _ => false,
     };

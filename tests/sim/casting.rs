@@ -1,8 +1,8 @@
-//! From a seed to a scenario: which Jobs there are, who does what to them, and what goes wrong when.
+//! Makes a scenario from a seed: the Jobs, the actions on them, and the faults with their times.
 //!
-//! A scenario is a list of deeds with their times, so that it can be printed, and made shorter.
+//! A scenario is a list of timed deeds, so that it can be printed and shortened.
 //!
-//! Must not: know what a controller makes of it.
+//! Must not: know the controller's reaction.
 
 use lakh::{
     informer::PageBounds,
@@ -16,24 +16,24 @@ use super::{
     server::Webhook,
 };
 
-/// Deeds are done until then, in milliseconds; after that nothing goes wrong any more.
+/// End of all deeds, in milliseconds. After it nothing goes wrong.
 pub(crate) const TROUBLE_ENDS: u64 = 90_000;
 
-/// Where nobody does anything to anybody.
+/// The namespace without interference.
 pub(crate) const QUIET: &str = "quiet";
 
-/// Where people work.
+/// The namespace in which users work.
 pub(crate) const BUSY: &str = "busy";
 
-/// Where somebody does harm.
+/// The namespace with a hostile client.
 pub(crate) const HOSTILE: &str = "hostile";
 
-/// The kinds of trouble that a scenario may have.
+/// The kinds of fault that a scenario may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Profile {
     /// Users edit, suspend, scale, delete and re-create.
     People,
-    /// Lost, late, doubled and reordered news, lists of the past, 410.
+    /// Lost, late, duplicated and reordered events, stale lists, 410.
     Watches,
     /// Writes that fail before or after they took effect, and refusals.
     Writes,
@@ -45,9 +45,9 @@ pub(crate) enum Profile {
     Backup,
     /// Nodes are lost, Pods are deleted by force, finalizers are stripped.
     Pods,
-    /// Somebody floods, refuses, changes what is made, writes others' statuses.
+    /// A client floods the server, refuses requests, changes new objects, and writes foreign statuses.
     Hostile,
-    /// Clocks are set.
+    /// Wall clocks are set.
     Clocks,
 }
 
@@ -65,52 +65,53 @@ impl Profile {
     ];
 }
 
-/// See the module's text.
+/// A seeded scenario: timed deeds and the options of the controllers. The same seed gives the same scenario.
 #[derive(Clone, Debug)]
 pub(crate) struct Scenario {
     pub(crate) seed: u64,
     pub(crate) profiles: Vec<Profile>,
     pub(crate) deeds: Vec<(u64, Deed)>,
-    /// So many of a thousand tries of containers fail that say nothing else.
+    /// Share of container runs that fail where no annotation sets the outcome, in thousandths.
     pub(crate) fail_permille: u64,
     /// The controllers' limit on calls a second; 0 for none.
     pub(crate) qps: u32,
-    /// How many shards a controller has.
+    /// Number of shards per controller.
     pub(crate) shards: usize,
-    /// Whether one of several controllers leads.
+    /// One of several controllers leads.
     pub(crate) is_elected: bool,
-    /// Or how they share the namespaces out.
+    /// Partition of the namespaces among controllers, if they share.
     pub(crate) partition: Option<Partition>,
-    /// Whether the server can select by their ranges.
+    /// The server supports selection by shard range.
     pub(crate) selects_shards: bool,
-    /// Whether Jobs that need all their Pods at once get a Workload and a PodGroup.
+    /// Jobs that need all their Pods at once get a Workload and a PodGroup.
     pub(crate) gangs: bool,
-    /// How many Pods a status may list as uncounted.
+    /// Most Pods that a status may list as uncounted.
     pub(crate) max_uncounted: u32,
-    /// Whether the hostile namespace's quota and webhook stay to the end.
+    /// The hostile namespace's quota and webhook stay to the end.
     pub(crate) obstacles_stay: bool,
-    /// More steps than this are a loop.
+    /// A scenario that takes more steps is in a loop.
     pub(crate) max_steps: u64,
     /// Additional virtual time at the end, in milliseconds.
     pub(crate) lasts: u64,
     /// The controllers run beside the built-in one, by `managedBy`.
     pub(crate) is_beside: bool,
-    /// A controller stops to make Pods while another Job controller writes statuses, as the released one does.
+    /// A controller stops creating Pods while another Job controller writes statuses, as the released one does.
     pub(crate) gives_way: bool,
-    /// The bounds of the pages of lists.
+    /// Bounds of the pages of lists.
     pub(crate) pages: PageBounds,
     /// Bytes that templates may take.
     pub(crate) template_bytes: usize,
 }
 
-/// Memory for all templates, for those of a few Jobs, or for none: the others are read.
+/// Returns memory for all templates, for those of a few Jobs, or for none. The other templates are read from the
+/// server.
 fn small_memory(seed: u64) -> usize {
     let mut dice = Dice::new(seed ^ 0x7e3b);
     dice.pick(&[64 << 20, 8 << 10, 3 << 10, 1])
 }
 
-/// Pages of a few objects, so that lists have several: of so many objects, or of so many bytes that a page of three
-/// objects may be too long.
+/// Returns bounds for small pages, so that a list has several. They limit the objects, or the bytes such that a page of
+/// three objects may be too long.
 fn small_pages(seed: u64) -> PageBounds {
     let mut dice = Dice::new(seed ^ 0x9a6e);
     let wanted = dice.pick(&[2 << 10, 8 << 10, 4 << 20]);
@@ -123,7 +124,7 @@ fn small_pages(seed: u64) -> PageBounds {
 }
 
 impl Scenario {
-    /// Nothing happens, and nothing goes wrong.
+    /// A scenario without deeds and faults.
     pub(crate) fn quiet(seed: u64) -> Self {
         Self {
             seed,
@@ -147,7 +148,7 @@ impl Scenario {
         }
     }
 
-    /// The scenario of a seed: some of these profiles.
+    /// Makes the scenario of a seed, with some of these profiles.
     pub(crate) fn cast(seed: u64, of: &[Profile]) -> Self {
         let mut dice = Dice::new(seed ^ 0x5c3e_a210);
         let share = dice.pick(&[150, 300, 600]);
@@ -157,8 +158,8 @@ impl Scenario {
                 profiles.push(*profile);
             }
         }
-        // Of two controllers that do not hear of the same, one may make what the other deletes, until one of them
-        // hears or stops; a call a millisecond for a minute and a half is no sign that there is never a rest.
+        // Two controllers with different events may undo each other's writes until one of them catches up or stops. So
+        // a call a millisecond for a minute and a half is no proof of an endless loop.
         let is_shared = profiles.contains(&Profile::Two);
         let mut scenario = Self {
             seed,
@@ -197,13 +198,13 @@ impl Scenario {
         scenario
     }
 
-    /// The scenario of a seed where two controllers stand for election and either of them dies, stands still, stops or
-    /// is started again.
+    /// Makes the scenario of a seed in which two controllers stand for election. Either of them is killed, stalled,
+    /// stopped or restarted.
     pub(crate) fn cast_election(seed: u64) -> Self {
         Self::cast_replicas(seed, &[0, 1])
     }
 
-    /// The same with three controllers that share.
+    /// Does the same with three controllers that share the namespaces.
     pub(crate) fn cast_sharing(seed: u64) -> Self {
         let mut scenario = Self::cast_replicas(seed, &[0, 1, 2]);
         let mut dice = Dice::new(seed ^ 0x5a4e);
@@ -253,8 +254,8 @@ impl Scenario {
         scenario
     }
 
-    /// No clock is set ahead by more than a backoff where a Job makes Pods for ever: as upstream, a wait that
-    /// begins by the node's clock is over by the controller's.
+    /// Limits forward clock jumps to less than a backoff where a Job creates Pods for ever. As upstream, a wait starts
+    /// by the node's clock and ends by the controller's.
     pub(crate) fn spare_endless_jobs(&mut self) {
         let is_endless = |(_, deed): &(u64, Deed)| match deed {
             Deed::CreateJob(_, _, spec) => {
@@ -277,12 +278,12 @@ impl Scenario {
         }
     }
 
-    /// The number of shards of one controller, each with its own memory.
+    /// Returns the number of shards of one controller, each with its own memory.
     pub(crate) fn parts(&self) -> usize {
         self.partition.map_or(self.shards, |it| it.ranges as usize)
     }
 
-    /// Makes the templates of some Jobs as large as pages of lists, or as the memory for templates.
+    /// Enlarges some Jobs' templates to the size of list pages or of the template memory.
     fn enlarge_templates(&mut self) {
         let mut dice = Dice::new(self.seed ^ 0x1a26);
         for (_, deed) in &mut self.deeds {
@@ -336,7 +337,7 @@ impl Scenario {
                     0 => Deed::CutStreams,
                     1 => Deed::MuteStreams,
                     2 => {
-                        // Who comes back has missed what the server remembers no more.
+                        // A returning client has missed events that the server no longer has.
                         self.at(at, Deed::Trouble(Trouble::Down, millis));
                         self.at(at, Deed::CutStreams);
                         self.at(at + millis - 1, Deed::ForgetEvents);
@@ -384,7 +385,7 @@ impl Scenario {
                 }
                 _ => {
                     self.at(at, Deed::KillAfter(0, dice.below(400)));
-                    // Long enough for so many steps; one that still runs is not started again.
+                    // Long enough for so many steps. A controller that still runs is not started again.
                     let again = dice.pick(&[1, 40, 1_000, millis]);
                     self.at(at + again, Deed::Start(0));
                     self.at(at + again + 2_000, Deed::Start(0));
@@ -417,7 +418,7 @@ impl Scenario {
             Profile::Clocks => {
                 let skew = dice.pick(&[-3_600_000, -5_000, 5_000, 3_600_000]);
                 self.at(at, Deed::SetClock(0, skew));
-                // Else it is right again when all trouble ends.
+                // Otherwise the clock is right again when all faults end.
                 if dice.permille(700) {
                     self.at(at + millis, Deed::SetClock(0, 0));
                 }
@@ -486,7 +487,7 @@ impl Scenario {
     }
 }
 
-/// A Job that nobody does anything to: three Pods of a second each.
+/// Spec of a Job without interference: three Pods of a second each.
 fn bystander() -> Value {
     json!({
         "completions": 3, "parallelism": 2,
@@ -509,7 +510,7 @@ pub(crate) fn template(annotations: Value, restart_policy: &str) -> Value {
     })
 }
 
-/// The spec of some Job.
+/// Returns the spec of a random Job.
 pub(crate) fn job_spec(dice: &mut Dice) -> Value {
     let is_indexed = dice.permille(600);
     let completions = dice.between(1, 8);
@@ -536,7 +537,7 @@ pub(crate) fn job_spec(dice: &mut Dice) -> Value {
     }
     if is_indexed {
         if dice.permille(300) {
-            // All at once, as gangs are.
+            // All Pods at once, as in a gang.
             spec["parallelism"] = json!(completions);
         }
         spec["completionMode"] = json!("Indexed");
@@ -586,7 +587,7 @@ pub(crate) fn job_spec(dice: &mut Dice) -> Value {
     spec
 }
 
-/// The spec of a CronJob whose Jobs are short.
+/// Returns the spec of a CronJob with short Jobs.
 fn cron_job(dice: &mut Dice) -> Value {
     let policy = dice.pick(&["Allow", "Forbid", "Replace"]);
     let duration = dice.pick(&["1s", "50s", "80s"]);

@@ -1,6 +1,6 @@
-//! What is done to a cluster by people, nodes, networks and clocks, and how.
+//! Applies the actions of users, nodes, networks and clocks to a cluster.
 //!
-//! Must not: choose when, or judge what comes of it.
+//! Must not: choose their times, or judge their outcome.
 
 use lakh::embedded::apiserver::{Kind, Stored};
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ use super::{
     world::World,
 };
 
-/// Something that is wrong with the way to the server, or with the server, for some time.
+/// A temporary fault of the server or of the connection to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Trouble {
     Slow,
@@ -37,7 +37,7 @@ pub(crate) enum Trouble {
     LateAnswers,
 }
 
-/// What becomes of an object's dependents.
+/// The propagation policy of a deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Propagation {
     Background,
@@ -45,7 +45,7 @@ pub(crate) enum Propagation {
     Orphan,
 }
 
-/// Something that is done. Jobs of the busy namespace go by number, Pods by their place among those there are.
+/// An action. Jobs of the busy namespace are named by number, Pods by their position in the server's list.
 #[derive(Clone, Debug)]
 pub(crate) enum Deed {
     CreateJob(&'static str, u64, Box<Value>),
@@ -59,15 +59,15 @@ pub(crate) enum Deed {
     SuspendCronJob(bool),
     DeletePod(u16),
     DeletePodByForce(u16),
-    /// Its node says that it failed.
+    /// Its node reports it as failed.
     FailPod(u16),
     StripFinalizer(u16),
-    /// Its Job is its owner no more, as far as it says itself.
+    /// Removes its owner references.
     TakeOwner(u16),
     LoseNode(u64),
     AddNode(u64),
     Kill(usize),
-    /// A crash after so many steps of anybody: between any two.
+    /// A crash after this many steps of the whole world, so between any two.
     KillAfter(usize, u64),
     Start(usize),
     Stop(usize),
@@ -85,22 +85,22 @@ pub(crate) enum Deed {
     Deny(Option<Denial>),
     SetQuota(u64),
     RemoveQuota,
-    /// A Pod names a Job as its controller that is of another namespace, or is not called so.
+    /// Creates a Pod with a controller reference to a Job of another namespace, or with a wrong name.
     ForeignOwner(u16),
     EditIndex(u16),
     TakeLabels(u16),
-    /// Somebody writes a status that is none of his business.
+    /// Another client writes a Job's status without authority.
     WriteStatus(u64),
-    /// A Pod that nobody but its maker says to be the Job's.
+    /// A forged Pod: only its own metadata claims that it is the Job's.
     ForgedPod(u16),
     /// A third party writes to a Job.
     ThirdParty(ThirdParty, u64),
-    /// The judges compare a Job's Pods with its spec: nothing goes wrong, so they must agree.
+    /// The judges compare a Job's Pods with its spec. Nothing goes wrong, so they must agree.
     LookAtPods(u64),
 }
 
 impl Deed {
-    /// Whether it may hold up everybody, and not just those it is done to.
+    /// Returns true if it may delay Jobs other than its target.
     pub(crate) fn concerns_all(&self) -> bool {
         matches!(
             self,
@@ -124,7 +124,7 @@ impl Deed {
     }
 }
 
-/// The name of a Job by its number.
+/// Returns the path of the Job of this number.
 pub(crate) fn job_path(number: u64) -> String {
     format!("/apis/batch/v1/namespaces/{BUSY}/jobs/job-{number}")
 }
@@ -134,7 +134,7 @@ fn pod_path(pod: &Stored) -> String {
 }
 
 impl World {
-    /// Does a deed.
+    /// Applies a deed.
     pub(crate) fn carry_out(&mut self, deed: &Deed) {
         match deed {
             Deed::CreateJob(namespace, number, spec) => {
@@ -272,7 +272,7 @@ impl World {
                 }
             }
             Deed::TakeOwner(number) => {
-                // One that is being deleted is adopted by nobody.
+                // A Pod that is being deleted is never adopted.
                 let stays = |pod: &Arc<Stored>| pod.deletion.is_none();
                 if let Some(pod) = self.pod(BUSY, *number).filter(stays) {
                     let patch = json!({"metadata": {"ownerReferences": null}});
@@ -321,7 +321,7 @@ impl World {
 
     fn create_job(&mut self, namespace: &str, name: &str, spec: &Value) {
         self.ensure_namespace(namespace);
-        // Every other Job asks for all that may be asked for.
+        // Every other Job asks for all optional features.
         let asks = name.ends_with(['0', '2', '4', '6', '8']);
         let annotations = match asks {
             true => json!({
@@ -339,7 +339,7 @@ impl World {
         assert!(is_known, "{code}: {}", String::from_utf8_lossy(&answer));
     }
 
-    /// A Pod of a namespace, if there is one.
+    /// Returns a Pod of a namespace, if there is one.
     fn pod(&self, namespace: &str, number: u16) -> Option<Arc<Stored>> {
         let pods = self.server.api.objects(Kind::Pod);
         let pods: Vec<_> = pods.filter(|pod| pod.namespace == namespace).collect();
@@ -347,9 +347,10 @@ impl World {
         Some(Arc::clone(pods[at]))
     }
 
-    /// Makes a Pod in the hostile namespace that claims to be a Job's: of a Job there, or of another that is not meant.
+    /// Creates a Pod that claims a Job as its controller. If `is_foreign`, the Job is of another namespace, or the
+    /// claim has a wrong name.
     fn forge(&mut self, number: u16, is_foreign: bool) {
-        // Only in the name: the Job's own namespace, but not what it is called.
+        // Only the name is wrong: the Job's own namespace, but not its name.
         let is_misnamed = is_foreign && number % 2 == 1;
         let from = if is_foreign { BUSY } else { HOSTILE };
         let jobs = self.server.api.objects(Kind::Job);

@@ -1,4 +1,4 @@
-//! Seeded dice: all that is left to chance in a simulation.
+//! Seeded random numbers: the only source of randomness in a simulation.
 //!
 //! Must not: read anything but the seed.
 
@@ -19,27 +19,27 @@ impl Dice {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `end`, which is not 0.
+    /// Returns a number below `end`, which is not 0.
     pub(crate) fn below(&mut self, end: u64) -> u64 {
         self.next() % end
     }
 
-    /// A number from `first` to `last`, both included.
+    /// Returns a number from `first` to `last`, both included.
     pub(crate) fn between(&mut self, first: u64, last: u64) -> u64 {
         first + self.below(last - first + 1)
     }
 
-    /// True in so many of a thousand cases.
+    /// Returns true with a probability of `share` thousandths.
     pub(crate) fn permille(&mut self, share: u64) -> bool {
         self.below(1000) < share
     }
 
-    /// One of several.
+    /// Picks an element.
     pub(crate) fn pick<T: Copy>(&mut self, of: &[T]) -> T {
         of[self.below(of.len() as u64) as usize]
     }
 
-    /// Other dice, so that what one part of the world draws does not change what another does.
+    /// Returns an independent generator, so that the draws of one part of the world do not affect another's.
     pub(crate) fn split(&mut self) -> Self {
         Self(self.next())
     }

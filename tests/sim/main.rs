@@ -1,11 +1,18 @@
-//! The simulation: the whole controller, as it is, in a world of virtual time, and judges who watch.
+//! Runs the whole, unmodified controller in a world of virtual time, and checks its behaviour with judges.
 //!
-//! `cargo test --release --test sim` plays the seeds that failed once, and some fresh ones. From the environment:
-//! `SIM_KEPT` (one of those in `kept_seeds.txt`, which are played as they were before scenarios were widened),
-//! `SIM_SEEDS` (how many), `SIM_BASE` (the first), `SIM_SEED` (only this one, told step by step), `SIM_ELECTIONS` and
-//! `SIM_ELECTION` (the same of those where one of two controllers leads), `SIM_SHARINGS` and `SIM_SHARING` (and where
-//! three share), `SIM_THIRD_PARTIES` and `SIM_THIRD_PARTY` (and where third parties write to Jobs), `SIM_PROFILES` (names, with commas), `SIM_FIRST` (one that fails is enough), `SIM_WHOLE` (do not shorten
-//! it). See docs/simulator.md.
+//! `cargo test --release --test sim` plays the seeds that failed once, and fresh ones. Environment variables:
+//! - `SIM_SEEDS`: number of fresh seeds.
+//! - `SIM_BASE`: the first fresh seed.
+//! - `SIM_SEED`: play only this seed and print each step.
+//! - `SIM_KEPT`: the same for a seed of `kept_seeds.txt`, in the scenario as it was before scenarios were widened.
+//! - `SIM_ELECTIONS`, `SIM_ELECTION`: number and single seed of scenarios in which one of two controllers leads.
+//! - `SIM_SHARINGS`, `SIM_SHARING`: the same where three controllers share the namespaces.
+//! - `SIM_THIRD_PARTIES`, `SIM_THIRD_PARTY`: the same where third parties write to Jobs.
+//! - `SIM_PROFILES`: names of profiles, separated by commas.
+//! - `SIM_FIRST`: stop at the first failure.
+//! - `SIM_WHOLE`: do not shorten the failing scenario.
+//!
+//! See docs/simulator.md.
 
 #![expect(
     clippy::print_stdout,
@@ -44,17 +51,17 @@ use judges::Judges;
 use mimalloc::MiMalloc;
 use world::{Finding, World};
 
-/// As in the binary; a world makes and drops so many small texts that it is a sixth quicker by it.
+/// The binary's allocator. A world allocates so many small strings that it runs a sixth faster with it.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
-/// How long all may take to end once nothing goes wrong any more: backoffs grow to minutes.
+/// Time for everything to end after the last fault, in milliseconds. Backoffs grow to minutes.
 const SETTLES_IN: u64 = 1_500_000;
 
-/// How long CronJobs have runs though nothing goes wrong any more.
+/// Time for which CronJobs keep running after the last fault, in milliseconds.
 const RUNS_GO_ON: u64 = 400_000;
 
-/// Plays a scenario to its end; gives the number of steps.
+/// Plays a scenario to its end and returns the number of steps.
 fn play(scenario: Scenario) -> Result<u64, Finding> {
     let mut world = World::new(scenario);
     let told = play_in(&mut world);
@@ -85,7 +92,7 @@ fn setting<T: std::str::FromStr>(name: &str) -> Option<T> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// The profiles that scenarios are made of.
+/// Returns the profiles of the scenarios: those of `SIM_PROFILES`, or all.
 fn profiles() -> Vec<Profile> {
     let Ok(names) = std::env::var("SIM_PROFILES") else {
         return Profile::ALL.to_vec();
@@ -97,7 +104,7 @@ fn profiles() -> Vec<Profile> {
     Profile::ALL.into_iter().filter(named).collect()
 }
 
-/// Which code this is, for whoever wants to repeat a history.
+/// Returns the commit under test, which a repetition of the history needs.
 fn commit() -> String {
     let git = Command::new("git")
         .args(["describe", "--always", "--dirty"])
@@ -108,7 +115,7 @@ fn commit() -> String {
     })
 }
 
-/// Plays a seed and says what happens, step by step.
+/// Plays a seed and prints each step.
 fn tell(seed: u64, scenario: Scenario) {
     println!("seed {seed}, profiles {:?}", scenario.profiles);
     let found = play(scenario.clone()).err();
@@ -129,7 +136,7 @@ fn tell(seed: u64, scenario: Scenario) {
     assert!(found.is_ok(), "seed {seed}");
 }
 
-/// Plays many seeds on all cores; says how it went.
+/// Plays many seeds on all cores and prints a summary.
 fn play_seeds(name: &str, seeds: Vec<u64>, cast: impl Fn(u64) -> Scenario + Sync) {
     let began = Instant::now();
     let (next, steps, short) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
@@ -189,7 +196,7 @@ fn play_seeds(name: &str, seeds: Vec<u64>, cast: impl Fn(u64) -> Scenario + Sync
     );
 }
 
-/// The seeds of a file: each line has one, and what was found.
+/// Parses a file of seeds. Each line holds a seed and the finding.
 fn kept(lines: &str) -> Vec<u64> {
     let lines = lines.lines();
     let lines = lines.filter(|line| !line.starts_with('#') && !line.is_empty());
@@ -227,7 +234,7 @@ fn elections_that_failed_once() {
     play_seeds("SIM_ELECTION", seeds, Scenario::cast_election);
 }
 
-/// Plays the seed that was asked for, or some fresh ones; by which variables that is said.
+/// Plays the seed of variable `one` if it is set, and otherwise as many fresh seeds as variable `many` sets.
 fn play_fresh([one, many]: [&str; 2], usual: u64, cast: impl Fn(u64) -> Scenario + Sync) {
     if let Some(seed) = setting(one) {
         tell(seed, cast(seed));

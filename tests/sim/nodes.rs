@@ -1,6 +1,6 @@
-//! Hollow nodes and the collector of Pods in a simulation: the embedded cluster's own machines.
+//! Runs hollow nodes and the Pod collector in a simulation, with the embedded cluster's own state machines.
 //!
-//! They see the server as it is, without delay: what is late in a simulation is what controllers see.
+//! They see the server's state without delay: in a simulation only controllers get late events.
 //!
 //! Must not: know any controller.
 
@@ -20,13 +20,13 @@ use super::{
     server::{Answer, Change, Server},
 };
 
-/// How many Pods that have ended may stay: few, so that the collector takes some away.
+/// Ended Pods that may stay: few, so that the collector deletes some.
 const ENDED_PODS: i32 = 25;
 
-/// The hollow nodes.
+/// Number of hollow nodes.
 pub(crate) const NODES: u64 = 2;
 
-/// See the module's text.
+/// The hollow nodes' kubelets and the Pod collector.
 #[derive(Debug)]
 pub(crate) struct Nodes {
     kubelet: Kubelet,
@@ -35,7 +35,8 @@ pub(crate) struct Nodes {
 }
 
 impl Nodes {
-    /// Nodes whose containers run as long as nothing else is said, and of whose tries so many of a thousand fail.
+    /// Makes nodes. Their containers run for the default duration unless an annotation sets another, and
+    /// `fail_permille` thousandths of the runs fail.
     pub(crate) fn new(seed: u64, fail_permille: u64, server: &mut Server) -> Self {
         let options = KubeletOptions {
             default_duration: Duration::from_millis(700),
@@ -54,7 +55,7 @@ impl Nodes {
         nodes
     }
 
-    /// A node joins the cluster, unless it is there.
+    /// Adds a node to the cluster unless it exists.
     pub(crate) fn add_node(&self, number: u64, at: u64, server: &mut Server) {
         let objects = node_objects(&self.options, date(at));
         let body = objects[number as usize].to_string();
@@ -68,7 +69,7 @@ impl Nodes {
         let _ = server.handle(request, 0, date(at));
     }
 
-    /// Begins anew with what the server has, as if it were another cluster.
+    /// Starts again from the server's state, as in a new cluster.
     pub(crate) fn restart(&mut self, at: u64, server: &Server) {
         self.kubelet = Kubelet::new(self.options.clone());
         self.gc.forget_pods();
@@ -109,10 +110,10 @@ impl Nodes {
                 });
             }
             Kind::Pod => {
-                // Half of all news are of Pods at their end, and need not be read.
+                // Half of all Pod events come after the Pod's end and need no parsing.
                 let is_all = object.has_ended() && object.deletion.is_none();
                 if !(is_all && self.kubelet.handle_end(&object.uid)) {
-                    // A node that cannot read a Pod leaves it alone.
+                    // A node ignores a Pod that it cannot read.
                     let _ = self.kubelet.handle_pod(object.bytes(), date(at));
                 }
                 if let Some(pod) = pod_facts(object) {
@@ -123,7 +124,7 @@ impl Nodes {
         }
     }
 
-    /// The next write of a kubelet.
+    /// Returns the next write of a kubelet.
     pub(crate) fn poll_write(&mut self, at: u64) -> Option<PodWrite> {
         self.kubelet.handle_timeout(date(at));
         self.kubelet.poll_write()
@@ -145,7 +146,7 @@ impl Nodes {
         self.kubelet.handle_answer(write, code, date(at));
     }
 
-    /// Has the collector make its next call; false if it has none.
+    /// Makes the collector's next call. Returns false if it has none.
     pub(crate) fn collect(&mut self, at: u64, server: &mut Server) -> bool {
         let now = Now {
             wall: date(at),
@@ -169,7 +170,7 @@ impl Nodes {
         true
     }
 
-    /// When something is to be done though nothing happens, by a kubelet and by the collector.
+    /// Returns the next timeouts of kubelets and collector.
     pub(crate) fn timeouts(&self) -> (Option<u64>, Option<u64>) {
         let begin = date(0);
         let kubelet = self.kubelet.poll_timeout().map(|due| due.since(begin));

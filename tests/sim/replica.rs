@@ -1,9 +1,9 @@
-//! A controller in a simulation: the real one, and what its loops would do for it.
+//! Runs a real controller in a simulation and does the work of its event loops.
 //!
-//! It has one part, maybe with several ranges; or informers and several shards, each of which would have a loop and a
-//! thread of its own.
+//! It has either one part, perhaps with several ranges, or informers and several shards. In the binary each of these
+//! has a loop and a thread of its own.
 //!
-//! Must not: decide anything for the controller, or know what its requests are for.
+//! Must not: decide anything for the controller, or know the purpose of its requests.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -28,96 +28,96 @@ use lakh::{
     wire::{ApiError, SchedulingApi},
 };
 
-/// When the world begins: 2026-01-01.
+/// Begin of the world: 2026-01-01.
 const BEGIN: Time = Time::from_secs(1_767_225_600);
 
-/// The date so long after the world began.
+/// Returns the date `at` milliseconds after the world began.
 pub(crate) fn date(at: u64) -> Time {
     BEGIN + Duration::from_millis(at)
 }
 
-/// What records of indexes may take: those of all Jobs of a scenario.
+/// Memory for index records: enough for all Jobs of a scenario.
 const RECORD_BYTES: usize = 16 << 20;
 
-/// As the released controller has it.
+/// The released controller's value.
 const ALONE_AFTER: Duration = Duration::from_secs(60);
 
-/// How many writes of a shard may be in flight at once.
+/// Writes of a shard that may be in flight at once.
 const MAX_IN_FLIGHT: usize = 16;
 
-/// What a controller is started with.
+/// Options of a controller.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
-    /// Calls a second, if there is a limit.
+    /// Calls a second; 0 for no limit.
     pub(crate) qps: u32,
-    /// How many shards there are with threads of their own.
+    /// Number of shards with threads of their own.
     pub(crate) shards: usize,
-    /// How many Pods a status may list as uncounted.
+    /// Most Pods that a status may list as uncounted.
     pub(crate) max_uncounted: u32,
-    /// By what it is known whether it leads, if there is an election.
+    /// Leader election, if there is one.
     pub(crate) election: Option<LeaderElection>,
     /// It gives way to another Job controller.
     pub(crate) gives_way: bool,
     /// It runs beside the built-in controller.
     pub(crate) is_beside: bool,
-    /// Where Workloads and PodGroups are, if Jobs that need all their Pods at once get them.
+    /// The API of Workloads and PodGroups, if Jobs that need all their Pods at once get them.
     pub(crate) scheduling_api: Option<SchedulingApi>,
     /// Bytes that templates may take.
     pub(crate) template_bytes: usize,
-    /// The bounds of the pages of lists.
+    /// Bounds of the pages of lists.
     pub(crate) pages: PageBounds,
 }
 
-/// A request under way.
+/// A request in flight.
 #[derive(Clone, Copy, Debug)]
 struct Asked {
-    /// Which part made it.
+    /// The part that made it.
     part: usize,
-    /// By which number that part knows it.
+    /// Its number within that part.
     own: CallId,
-    /// Which shard made it, as that part would say.
+    /// The shard that made it, as numbered by that part.
     shard: usize,
-    /// Whether it is given up when the lead is lost.
+    /// It is aborted when the lead is lost.
     needs_lead: bool,
 }
 
-/// A process that runs.
+/// A running controller process.
 pub(crate) struct Process {
     /// The only part; or the informers, and then the shards.
     parts: Vec<Box<dyn Part>>,
-    /// Messages between parts that have not come yet.
+    /// Messages between parts that were not delivered yet.
     mail: VecDeque<(Recipient, Message)>,
-    /// By the numbers that the world knows.
+    /// Requests by the world's numbers.
     requests: BTreeMap<CallId, Asked>,
     next_id: CallId,
-    /// How many calls wait for their answers.
+    /// Number of calls in flight.
     calls: usize,
-    /// When it last had so many that a write may have waited for a place in flight.
+    /// Last time when so many calls were in flight that a write may have waited for a permit.
     crowded_at: Option<u64>,
-    /// Tells it from those that ran before under the same number.
+    /// Distinguishes it from earlier processes of the same number.
     pub(crate) incarnation: u64,
-    /// When it was started.
+    /// Start time.
     started: u64,
-    /// By how many milliseconds its time of day differs.
+    /// Offset of its wall clock in milliseconds.
     pub(crate) skew: i64,
-    /// It does nothing until then.
+    /// End of its stall.
     pub(crate) stalled_until: u64,
-    /// What has come meanwhile, in its order.
+    /// Input that arrived during the stall, in order.
     pub(crate) backlog: VecDeque<Input>,
-    /// When it is to be woken, as was said last.
+    /// Time of its next wake-up, as last requested.
     pub(crate) wake_at: Option<u64>,
     /// It was asked to stop.
     pub(crate) is_closed: bool,
-    /// Which shards led when it was looked at last.
+    /// The lead of each shard at the last check.
     led: Vec<bool>,
-    /// Whether each shard leads by itself.
+    /// Each shard has a lead of its own.
     shares: bool,
-    /// When it knew nothing last.
+    /// Last time when its cache was empty.
     pub(crate) knows_since: u64,
-    /// How often it had forgotten all when it was looked at last.
+    /// Number of cache resets at the last check.
     forgot: u64,
     metrics: Arc<Metrics>,
-    /// How long each part has computed, if that is measured.
+    /// Computing time of each part, if that is measured.
     pub(crate) measured: Option<Vec<Duration>>,
 }
 
@@ -204,7 +204,7 @@ impl Process {
         }
     }
 
-    /// What its clocks show.
+    /// Returns the readings of its clocks.
     fn now(&self, at: u64) -> Now {
         let skew = Duration::from_millis(self.skew.unsigned_abs());
         let wall = match self.skew {
@@ -217,7 +217,7 @@ impl Process {
         }
     }
 
-    /// Takes in what became of a request.
+    /// Handles a response, or the failure of a request.
     pub(crate) fn handle(&mut self, input: Input, at: u64) {
         let now = self.now(at);
         let id = input.id();
@@ -246,14 +246,14 @@ impl Process {
         self.collect_mail(part);
     }
 
-    /// Whether a shard may write, as its loop would know.
+    /// Returns true if a shard may write, by the rule of its event loop.
     fn leads(&self, shard: usize, now: Now) -> bool {
         let until = self.parts[0].leads_until(shard);
         until.is_none_or(|until| now.monotonic < until)
     }
 
-    /// Whether it leads, or a shard of it does, that did not when this was asked last: that has forgotten all, as if it
-    /// had been started.
+    /// Returns true if the process, or a shard of it, has gained the lead since the last call. Its cache is then empty,
+    /// as after a start.
     pub(crate) fn leads_anew(&mut self, at: u64) -> bool {
         let now = self.now(at);
         let mut is_new = false;
@@ -262,19 +262,19 @@ impl Process {
             is_new |= !std::mem::replace(&mut self.led[shard], leads) && leads;
         }
         if is_new && self.shares {
-            // What it lists now is as new as if it knew nothing.
+            // Lists from now on are as recent as after a start.
             self.knows_since = at;
         }
         is_new
     }
 
-    /// The bytes of templates that it keeps.
+    /// Returns the bytes of templates that it keeps.
     pub(crate) fn template_bytes(&self) -> usize {
         self.metrics.template_bytes()
     }
 
-    /// Whether it has forgotten all since this was asked last, and lists all anew: as it leads, or as it believes that
-    /// the server was restored.
+    /// Returns true if it has reset its cache since the last call and lists again. It does so when it gains the lead
+    /// and when it detects a restore.
     pub(crate) fn has_forgotten(&mut self, at: u64) -> bool {
         let times = self.metrics.cache_resets();
         let is_new = std::mem::replace(&mut self.forgot, times) < times;
@@ -284,19 +284,20 @@ impl Process {
         is_new
     }
 
-    /// While there is congestion there may be no more than twelve places, and one Job alone has eight of them.
+    /// Notes the time if a write may have to wait for a permit. Under congestion there may be at most twelve permits,
+    /// and one Job alone has eight of them.
     fn watch_crowd(&mut self, at: u64) {
         if self.calls * 2 >= MAX_IN_FLIGHT {
             self.crowded_at = Some(at);
         }
     }
 
-    /// Whether a write that is sent now may have waited for its place.
+    /// Returns true if a write that is sent now may have waited for a permit.
     pub(crate) fn is_crowded(&self, at: u64) -> bool {
         self.crowded_at == Some(at)
     }
 
-    /// Lets a part do something.
+    /// Runs a function on a part and measures its time if asked to.
     fn compute<T>(&mut self, part: usize, does: impl FnOnce(&mut dyn Part) -> T) -> T {
         let began = self.measured.is_some().then(Instant::now);
         let result = does(&mut *self.parts[part]);
@@ -313,7 +314,7 @@ impl Process {
         }
     }
 
-    /// Brings a message to the part that it is for; whether there was one.
+    /// Delivers the next message to its part. Returns false if there was none.
     fn deliver(&mut self, now: Now) -> bool {
         let Some((recipient, message)) = self.mail.pop_front() else {
             return false;
@@ -327,11 +328,11 @@ impl Process {
         true
     }
 
-    /// What it asks for now, and the streams that it has no use for any more.
+    /// Returns its new requests and the streams that it has abandoned.
     pub(crate) fn poll(&mut self, at: u64) -> (Vec<Request>, Vec<CallId>) {
         let now = self.now(at);
         let (mut requests, mut abandoned) = (Vec::new(), Vec::new());
-        // What the shards have in common stops last.
+        // The part that all shards share stops last.
         let is_last = self.is_closed && self.parts.len() > 1;
         if is_last && self.parts[1..].iter().all(|part| part.is_idle()) {
             self.parts[0].close(now);
@@ -378,19 +379,19 @@ impl Process {
         }
     }
 
-    /// When it wants to be asked again, though nothing happens.
+    /// Returns its next timeout.
     pub(crate) fn timeout(&self, at: u64) -> Option<u64> {
         let now = self.now(at);
         let parts = self.parts.iter();
         let left = parts
             .filter_map(|part| part.poll_timeout().left(now))
             .min()?;
-        // A pause of no length is one round of the loop.
+        // A timeout of zero takes one iteration of the event loop.
         let left = u64::try_from(left.as_millis()).unwrap_or(u64::MAX).max(1);
         Some(at.saturating_add(left))
     }
 
-    /// What it has recorded of the indexes of its Jobs.
+    /// Returns its index records.
     pub(crate) fn records(&self, at: u64) -> Vec<RecordPage> {
         let now = self.now(at);
         let told = |part: &dyn Part| {

@@ -1,6 +1,6 @@
-//! The API server of a simulation: the embedded one, with a journal of its changes, a backup, and webhooks.
+//! Wraps the embedded API server for a simulation: adds a journal of changes, a backup, and webhooks.
 //!
-//! Must not: know who is right.
+//! Must not: know which client is right.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use lakh::{
 };
 use serde_json::{Value, json};
 
-/// Changes that a watch may be behind before it gets 410.
+/// Changes that a watch may lag before it gets 410.
 const LOG: usize = 400;
 
-/// The kinds whose changes judges and nodes hear of.
+/// Kinds that are journaled for judges and nodes.
 pub(crate) const JOURNALED: [Kind; 6] = [
     Kind::Job,
     Kind::Pod,
@@ -26,32 +26,32 @@ pub(crate) const JOURNALED: [Kind; 6] = [
     Kind::PodGroup,
 ];
 
-/// An object was made, changed or deleted.
+/// The creation, change or deletion of an object.
 #[derive(Clone, Debug)]
 pub(crate) struct Change {
     pub(crate) what: EventType,
-    /// As it is now, or was at last.
+    /// The object's state after the change, or its last state.
     pub(crate) new: Arc<Stored>,
 }
 
-/// What an admission webhook does to Pods of a namespace.
+/// The effect of an admission webhook on Pods of a namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Webhook {
-    /// It refuses what is made, with this code.
+    /// It refuses creations with this code.
     Refuses(u16),
-    /// It takes the labels off.
+    /// It removes the labels.
     Strips,
-    /// Somebody is quicker: a Pod of his that has the name is there already.
+    /// Another client creates a Pod of the same name first.
     Squats,
-    /// It takes its time.
+    /// It answers slowly.
     IsSlow,
 }
 
-/// A kind of write that a policy refuses controllers.
+/// A kind of write that a policy refuses to controllers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Denial {
     pub(crate) method: &'static str,
-    /// With the subresource, if it is about that.
+    /// With the subresource, if the policy is about one.
     pub(crate) resource: &'static str,
     pub(crate) code: u16,
 }
@@ -59,24 +59,24 @@ pub(crate) struct Denial {
 /// The message of such a refusal.
 pub(crate) const DENIED: &str = "policy \"p.example.com\" denied the request: no";
 
-/// How long a slow webhook takes.
+/// Delay by a slow webhook, in milliseconds.
 const SLOW: u64 = 12_000;
 
-/// What was answered.
+/// A response.
 #[derive(Debug)]
 pub(crate) enum Answer {
     Whole(u16, Vec<u8>),
     Watch(Box<lakh::embedded::apiserver::WatchCursor>),
 }
 
-/// See the module's text.
+/// The simulated API server. It keeps the position in each kind's log up to which changes were passed on.
 #[derive(Debug)]
 pub(crate) struct Server {
     pub(crate) api: ApiServer,
     positions: [u64; JOURNALED.len()],
-    /// In which namespace, and what it does.
+    /// Namespace and effect of the active webhook.
     pub(crate) webhook: Option<(&'static str, Webhook)>,
-    /// In which namespace a policy refuses which write.
+    /// Namespace and refused write of the active policy.
     pub(crate) denial: Option<(&'static str, Denial)>,
 }
 
@@ -93,7 +93,7 @@ impl Server {
         server
     }
 
-    /// Puts an earlier state in place of this one.
+    /// Replaces the state with an earlier one.
     pub(crate) fn restore(&mut self, backup: ApiServer, seed: u64) {
         self.api = backup;
         self.api.reseed(seed);
@@ -101,7 +101,7 @@ impl Server {
         self.skip();
     }
 
-    /// Forgets what watches have yet to be told.
+    /// Drops the events that watches have not received yet.
     pub(crate) fn forget_events(&mut self) {
         self.api.forget_events();
         self.skip();
@@ -113,7 +113,7 @@ impl Server {
         }
     }
 
-    /// What has changed since this was asked last.
+    /// Returns the changes since the last call.
     pub(crate) fn changes(&mut self) -> Vec<Change> {
         let mut changes = Vec::new();
         for (position, kind) in self.positions.iter_mut().zip(JOURNALED) {
@@ -133,7 +133,7 @@ impl Server {
         changes
     }
 
-    /// Answers a request; a read perhaps as so many changes ago.
+    /// Handles a request. A read may return the state of `stale` changes ago.
     pub(crate) fn handle(&mut self, request: Request<'_>, stale: u64, now: Time) -> Answer {
         if let Some(refusal) = self.ask_policy(&request) {
             return refusal;
@@ -164,7 +164,7 @@ impl Server {
         }
     }
 
-    /// The newest version of the API of gangs that it serves.
+    /// Returns the newest version of the scheduling API that it serves.
     pub(crate) fn scheduling_api(&mut self) -> SchedulingApi {
         let path = SchedulingApi::group_path();
         let asked = Request {
@@ -185,7 +185,7 @@ impl Server {
         (method == "POST" && path == pods).then_some(webhook)
     }
 
-    /// How much longer than others a request takes.
+    /// Returns the additional delay of a request in milliseconds.
     pub(crate) fn pause(&self, method: &str, path: &str) -> u64 {
         match self.is_hooked(method, path) {
             Some(Webhook::IsSlow) => SLOW,
@@ -223,13 +223,13 @@ impl Server {
         ))
     }
 
-    /// Somebody is quicker than this request, if there is such a one.
+    /// Creates another client's Pod under the requested name, if the webhook squats.
     pub(crate) fn squat(&mut self, request: &Request<'_>, now: Time) {
         if self.is_hooked(request.method, request.path) != Some(Webhook::Squats) {
             return;
         }
         let asked: Value = serde_json::from_slice(request.body).expect("a Pod");
-        // By its UID the Job's, and not by its name.
+        // The owner reference has the Job's UID and another name.
         let mut owners = asked["metadata"]["ownerReferences"].clone();
         owners[0]["name"] = json!("another");
         let pod = json!({
@@ -256,7 +256,7 @@ impl Server {
     }
 }
 
-/// A Status object as an API server answers with this code.
+/// Returns the Status object of an API server's refusal with this code.
 pub(crate) fn refusal(code: u16, message: &str) -> Vec<u8> {
     let reason = match code {
         401 => "Unauthorized",

@@ -1,10 +1,10 @@
-//! From a scenario that fails to a short one that fails the same way.
+//! Shortens a failing scenario to one that fails the same way.
 //!
-//! Must not: know what deeds are.
+//! Must not: know the meaning of deeds.
 
 use super::{casting::Scenario, play, world::Finding};
 
-/// Takes deeds out, many at once and then fewer, as long as the same judge finds fault.
+/// Removes deeds, many at once and then fewer, as long as the same judge finds fault.
 pub(crate) fn shrink(scenario: &Scenario, finding: &Finding) -> (Scenario, Finding) {
     let (mut best, mut found) = (scenario.clone(), finding.clone());
     let mut size = best.deeds.len().div_ceil(2);

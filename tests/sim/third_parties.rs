@@ -1,7 +1,7 @@
-//! Third parties: queue managers, operators and people who write fields of a Job or of its status, and a kubelet that
-//! goes by names alone.
+//! Adds third parties: queue managers, operators and users that write fields of a Job or of its status, and a kubelet
+//! that identifies Pods by name alone.
 //!
-//! Must not: judge what comes of it.
+//! Must not: judge the outcome.
 
 use serde_json::json;
 
@@ -29,16 +29,16 @@ pub(crate) enum ThirdParty {
     Metadata,
     /// Changes annotations of the template, as Kueue restores it.
     Template,
-    /// Reports the failure of a Pod of an earlier run, which is gone, by its name.
+    /// Reports by name the failure of a Pod of an earlier run that is gone.
     LatePodStatus(u16),
 }
 
-/// A Job's Pods follow a change of its spec within this time, where nothing goes wrong.
+/// Time within which a Job's Pods follow a change of its spec where nothing goes wrong, in milliseconds.
 const PROMPT: u64 = 1_000;
 
 impl Scenario {
-    /// The scenario of a seed in which third parties write to Jobs: in half of them nothing else happens, so that no
-    /// watch moves but by bookmarks.
+    /// Makes the scenario of a seed in which third parties write to Jobs. In half of them nothing else happens, so that
+    /// watches only get bookmarks in between.
     pub(crate) fn cast_third_parties(seed: u64) -> Self {
         let mut dice = Dice::new(seed ^ 0x71d0);
         let mut scenario = match dice.permille(500) {
@@ -50,7 +50,7 @@ impl Scenario {
         scenario
     }
 
-    /// A Job of long Pods, a queue manager and a person.
+    /// A Job of long Pods, a queue manager and a user.
     fn cast_alone(seed: u64, dice: &mut Dice) -> Self {
         let mut scenario = Self::quiet(seed);
         let annotations = json!({"sim.lakh.dev/duration": "600s", "sim.lakh.dev/exit-code": "0"});
@@ -94,7 +94,7 @@ impl Scenario {
         scenario
     }
 
-    /// The same third parties where much else happens.
+    /// The same third parties among many other faults.
     fn cast_among_others(seed: u64, dice: &mut Dice) -> Self {
         let others = [
             Profile::People,
@@ -128,7 +128,7 @@ impl Scenario {
         self.deeds.push((at, deed));
     }
 
-    /// Has the Job looked at after a while.
+    /// Has the judges compare the Job's Pods with its spec after a while.
     fn look(&mut self, at: &mut u64, dice: &mut Dice) {
         *at += PROMPT;
         self.deed(*at, Deed::LookAtPods(0));
@@ -152,7 +152,7 @@ fn third_party(dice: &mut Dice) -> ThirdParty {
 }
 
 impl World {
-    /// Writes what a third party does to a Job.
+    /// Applies a third party's write to a Job.
     pub(crate) fn write_as_third_party(&mut self, what: ThirdParty, job: u64) {
         let path = job_path(job);
         let number = self.at % 1_000;
@@ -210,7 +210,7 @@ impl World {
         (code == 200).then(|| conditions.cloned().unwrap_or_default())
     }
 
-    /// Says by name that a Pod of an earlier run failed.
+    /// Reports by name that a Pod of an earlier run failed.
     fn report_late(&mut self, number: u16) {
         let Some(name) = self.judges.pod_of_an_earlier_run(number) else {
             return;

@@ -1,8 +1,8 @@
-//! What shards are worth: how long each part of a controller computes for the same work, as one part or as informers
-//! and two shards.
+//! Measures the gain from shards: the computing time of each part of a controller for the same work, as one part or as
+//! informers and two shards.
 //!
-//! On a small machine the API server is what limits a controller, so the parts' own times are added up here: parts
-//! share nothing, and with a core for each the slowest is what limits them.
+//! On a small machine the API server limits a controller, so the parts' own times are added up here. Parts share
+//! nothing: with a core for each, the slowest limits the controller.
 
 use std::time::Duration;
 
@@ -12,14 +12,14 @@ use crate::{casting::Scenario, world::World};
 
 const NAMESPACES: u32 = 8;
 
-/// Jobs in each namespace, one after the other of so many Pods.
+/// Jobs in each namespace, one after the other, and Pods per Job.
 const JOBS: u32 = 4;
 const PODS: u32 = 100;
 
-/// When all has long ended.
+/// Time by which all Jobs have long ended.
 const END: u64 = 600_000;
 
-/// How long each part computes.
+/// Returns the computing time of each part.
 fn times_of_parts(shards: usize) -> Vec<Duration> {
     let mut world = World::new(Scenario {
         shards,

@@ -1,8 +1,8 @@
-//! Widens a scenario: features that few Jobs use, and troubles that matter only together.
+//! Widens a scenario with features that few Jobs use, and with faults that matter only in combination.
 //!
-//! It draws from dice of its own, so that [`Scenario::cast`] makes of a seed what it always made.
+//! It draws from its own generator, so that [`Scenario::cast`] still makes the same scenario of a seed.
 //!
-//! Must not: know what a controller makes of it.
+//! Must not: know the controller's reaction.
 
 use serde_json::{Value, json};
 
@@ -16,20 +16,20 @@ use super::{
 /// The controller's name where it works beside the built-in one.
 pub(crate) const MANAGER: &str = "lakh.dev/job-controller";
 
-/// The name of a controller that is not there.
+/// The name of a controller that does not exist.
 pub(crate) const OTHER_MANAGER: &str = "example.com/controller";
 
-/// The Job that is stopped while others delete its Pods.
+/// The Job that is stopped while other clients delete its Pods.
 const STOPPED: u64 = 5;
 
-/// The Job that nobody in the simulation manages.
+/// The Job without a controller in the simulation.
 const FOREIGN: u64 = 7;
 
-/// Adds something to a scenario.
+/// Adds a feature or fault to a scenario.
 type Cast = fn(&mut Scenario, &mut Dice);
 
 impl Scenario {
-    /// The scenario of a seed, widened.
+    /// Makes the widened scenario of a seed.
     pub(crate) fn cast_wide(seed: u64, of: &[Profile]) -> Self {
         let mut scenario = Self::cast(seed, of);
         let mut dice = Dice::new(seed ^ 0x71de_0001);
@@ -61,9 +61,8 @@ impl Scenario {
         }
     }
 
-    /// Gives some Jobs a feature more.
+    /// Gives some Jobs an additional feature.
     fn widen_jobs(&mut self, dice: &mut Dice) {
-        let is_restored = self.profiles.contains(&Profile::Backup);
         let mut lasts = 0;
         for (_, deed) in &mut self.deeds {
             let (Deed::CreateJob(BUSY, _, spec) | Deed::CreateJob(HOSTILE, _, spec)) = deed else {
@@ -71,24 +70,17 @@ impl Scenario {
             };
             let mut dice = dice.split();
             if dice.permille(500) {
-                let mut wider = spec.clone();
-                let more = widen(&mut wider, &mut dice);
-                // A hollow kubelet that starts anew never stops a Pod whose init containers were done before.
-                if is_restored && !wider["template"]["spec"]["initContainers"].is_null() {
-                    continue;
-                }
-                *spec = wider;
-                lasts = more.max(lasts);
+                lasts = widen(spec, &mut dice).max(lasts);
             }
         }
         self.lasts = lasts;
     }
 
-    /// A second CronJob, by another clock.
+    /// Adds a second CronJob in another time zone.
     fn add_cron_job(&mut self, dice: &mut Dice) {
         let spec = json!({
             "schedule": dice.pick(&["* * * * *", "*/2 * * * *", "1-59/2 * * * *"]),
-            // An hour and a quarter off, so that even minutes are odd ones; half an hour; daylight saving.
+            // Offsets of a three-quarter hour, so that even minutes are odd; of half an hour; and daylight saving time.
             "timeZone": dice.pick(&["Asia/Kathmandu", "Asia/Kolkata", "Pacific/Chatham", "Etc/UTC"]),
             "concurrencyPolicy": dice.pick(&["Allow", "Forbid", "Replace"]),
             "successfulJobsHistoryLimit": dice.below(3),
@@ -101,7 +93,7 @@ impl Scenario {
         );
     }
 
-    /// One kind of write to the hostile namespace is refused again and again, perhaps for ever.
+    /// Refuses one kind of write to the hostile namespace again and again, perhaps for ever.
     fn add_denial(&mut self, dice: &mut Dice) {
         let (method, resource) = dice.pick(&[
             ("PATCH", "pods"),
@@ -124,7 +116,7 @@ impl Scenario {
         self.allow(Profile::Hostile);
     }
 
-    /// A Job is suspended or scaled to nothing in the moment in which others delete its Pods.
+    /// Suspends a Job or scales it to zero while other clients delete its Pods.
     fn add_stopped_job(&mut self, dice: &mut Dice) {
         let spec = json!({
             "parallelism": 3, "completions": 6,
@@ -148,7 +140,7 @@ impl Scenario {
         }
     }
 
-    /// Answers and events are late, Pods go meanwhile, and the controller may be started again.
+    /// Delays responses and events while Pods go. The controller may be restarted.
     fn add_late_answers(&mut self, dice: &mut Dice) {
         let at = dice.between(1_000, TROUBLE_ENDS - 40_000);
         self.at(at, Deed::Trouble(Trouble::LateAnswers, 12_000));
@@ -177,7 +169,7 @@ impl Scenario {
         self.allow(Profile::Pods);
     }
 
-    /// A Job is deleted and made again under its name while the controller hears nothing, and Pods are left over.
+    /// Deletes a Job and creates it again under its name while the controller gets no events. Pods are left over.
     fn add_second_job_of_a_name(&mut self, dice: &mut Dice) {
         let job = dice.below(3);
         let at = dice.between(2_000, TROUBLE_ENDS - 40_000);
@@ -217,7 +209,7 @@ impl Scenario {
         self.allow(Profile::Pods);
     }
 
-    /// Most statuses have no answer, while the Job is changed or the controller dies.
+    /// Loses most status responses while the Job is changed or the controller dies.
     fn add_lost_statuses(&mut self, dice: &mut Dice) {
         let at = dice.between(1_000, TROUBLE_ENDS - 40_000);
         self.at(at, Deed::Trouble(Trouble::LosesStatusAnswers, 15_000));
@@ -244,7 +236,7 @@ impl Scenario {
         self.allow(Profile::People);
     }
 
-    /// Jobs of several controllers: one more that nobody manages, and perhaps this controller beside the
+    /// Adds Jobs of several controllers: one Job that no controller manages, and perhaps this controller beside the
     /// built-in one.
     fn add_managers(&mut self, dice: &mut Dice) {
         self.is_beside = dice.permille(500);
@@ -288,7 +280,7 @@ fn template(annotations: Value) -> Value {
     })
 }
 
-/// Gives a Job a feature more; how much longer the scenario lasts for it, in milliseconds.
+/// Gives a Job an additional feature. Returns the milliseconds by which the scenario gets longer.
 fn widen(spec: &mut Value, dice: &mut Dice) -> u64 {
     let completions = dice.between(2, 6);
     let pod = |spec: &mut Value, key: &str, value: &str| {
@@ -315,7 +307,7 @@ fn widen(spec: &mut Value, dice: &mut Dice) -> u64 {
             pod(spec, "fail-attempts", dice.pick(&["1", "2"]));
         }
         2 => {
-            // The policy asks for a container that fails, or for one that does not.
+            // The policy names a container that fails, or one that does not.
             spec["template"]["spec"]["containers"] = json!([
                 {"name": "main", "image": image}, {"name": "helper", "image": image},
             ]);
@@ -356,7 +348,7 @@ fn widen(spec: &mut Value, dice: &mut Dice) -> u64 {
             ]);
         }
         5 => {
-            // Several containers whose restarts count together.
+            // Several containers: their restarts are added up.
             spec["template"]["spec"]["containers"] = json!([
                 {"name": "main", "image": image}, {"name": "helper", "image": image},
             ]);
@@ -374,7 +366,7 @@ fn never_restarts(spec: &mut Value) {
     spec["template"]["spec"]["restartPolicy"] = json!("Never");
 }
 
-/// Makes it a Job whose indexes fail each by itself.
+/// Makes it a Job with a backoff limit per index.
 fn index_by_index(spec: &mut Value, completions: u64, limit: u64) {
     never_restarts(spec);
     spec["completionMode"] = json!("Indexed");

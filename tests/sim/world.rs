@@ -1,9 +1,9 @@
-//! The world of a simulation: one bus of events in virtual time, and what each of them does.
+//! Simulates the cluster: one queue of events in virtual time, and a handler for each event.
 //!
-//! Controllers, the API server, nodes, people and garbage collection take turns; there are no threads, no
-//! sockets and no clocks. All that is left to chance comes from the seed, so a seed is a history.
+//! Controllers, the API server, nodes, users and garbage collection take turns. There are no threads, sockets or
+//! clocks. All randomness comes from the seed, so a seed determines a history.
 //!
-//! Must not: judge what it sees.
+//! Must not: judge the outcome.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -32,35 +32,35 @@ use super::{
     server::{Answer, Server, refusal},
 };
 
-/// How long a controller's connections wait for an answer (`wire/error.rs`).
+/// Time that a controller's connections wait for a response (`wire/error.rs`), in milliseconds.
 const CALL_TIMEOUT: u64 = 30_000;
 
-/// The greatest additional latency of an answer to a write under `LateAnswers`.
+/// The greatest additional latency of a response to a write under `LateAnswers`, in milliseconds.
 const LATEST_ANSWER: u64 = 20_000;
 
-/// How long a server takes to come back.
+/// Time that a restarting server is down, in milliseconds.
 const RESTART: u64 = 700;
 
-/// How long only controllers reach a server that came back with an older state: each can look at its version before
-/// others have written as much as was lost. Later nobody could tell.
+/// For this long after a restore only controllers reach the server. Each can read its resourceVersion before other
+/// writes raise it past the lost one. After that the restore cannot be detected.
 const QUIET: u64 = 3_000;
 
-/// How far a list may be behind: a server that is asked for more waits so long to become as new.
+/// The greatest age of a list's data, in milliseconds. A request for a newer version waits this long for it.
 const LAG: u64 = 3_000;
 
 /// Bookmarks come once a minute, as from a real server.
 const BOOKMARKS: u64 = 60_000;
 
-/// How often a node says that it is there: so the server's version moves though nobody does anything.
+/// Interval of node heartbeats. They raise the server's resourceVersion even if nothing else changes.
 const HEARTBEATS: u64 = 30_000;
 
-/// Where the Leases are by which nodes say it.
+/// Path of the Leases that nodes renew as heartbeats.
 const NODE_LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
 
-/// A controller of some number, in one of its lives.
+/// Number and incarnation of a controller.
 pub(crate) type Who = (usize, u64);
 
-/// Who has changed something.
+/// The origin of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum By {
     Controller(Who),
@@ -70,19 +70,19 @@ pub(crate) enum By {
     Person,
 }
 
-/// Something that happens.
+/// An event of the simulation.
 #[derive(Debug)]
 enum Event {
     Deed(usize),
-    /// A controller has something to do, as it said itself.
+    /// A controller's own timeout is due.
     Wake(Who),
-    /// A request comes to the server.
+    /// A request arrives at the server.
     Arrives(Box<Flight>),
-    /// What became of a request comes to a controller.
+    /// A response, or the failure of a request, arrives at a controller.
     Input(Who, Input),
-    /// A stream's next piece comes to its controller, unless it was cut.
+    /// The next chunk of a stream arrives at its controller, unless the stream was cut.
     Piece(u64, Input),
-    /// There may be news for a stream.
+    /// A stream may have events to send.
     Pump(u64),
     Bookmark(u64),
     Kubelet,
@@ -91,7 +91,7 @@ enum Event {
     Heartbeat,
 }
 
-/// A request under way.
+/// A request in flight.
 #[derive(Debug)]
 struct Flight {
     who: Who,
@@ -99,9 +99,9 @@ struct Flight {
     call: Call,
     is_watch: bool,
     sent: u64,
-    /// Whether it may have waited for its place.
+    /// True if it may have waited for a permit.
     waited: bool,
-    /// What becomes of its answer.
+    /// Fate of its response.
     answer: Fate,
 }
 
@@ -109,31 +109,32 @@ struct Flight {
 enum Fate {
     Comes,
     IsLost,
-    /// Nobody waits for it: it was lost already, or another of the same request came.
+    /// No caller waits for it: it was already reported as lost, or it is a duplicate.
     IsUnwanted,
 }
 
-/// A watch that is open.
+/// An open watch.
 #[derive(Debug)]
 struct Stream {
     who: Who,
     id: CallId,
     cursor: WatchCursor,
-    /// When its next piece comes at the earliest: pieces keep their order.
+    /// Earliest arrival of its next chunk: chunks keep their order.
     not_before: u64,
     is_pumped: bool,
-    /// Nothing comes any more, and nobody says so.
+    /// The stream sends nothing more, and its client sees no error.
     is_mute: bool,
 }
 
-/// Why a simulation failed.
+/// The failure of a simulation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Finding {
     pub(crate) judge: &'static str,
     pub(crate) text: String,
 }
 
-/// See the module's text.
+/// The simulated cluster: server, nodes, controllers, pending events and judges. Deterministic for a given
+/// [`Scenario`]. Call `run_until` to advance the virtual time.
 #[derive(Debug)]
 pub(crate) struct World {
     pub(crate) at: u64,
@@ -143,25 +144,25 @@ pub(crate) struct World {
     dice: Dice,
     pub(crate) scenario: Scenario,
     pub(crate) server: Server,
-    /// When what kind has changed, as far back as a list may show.
+    /// Time and kind of recent changes, as far back as a list may lag.
     recent: VecDeque<(u64, Kind)>,
     backup: Option<(ApiServer, Judges)>,
     quiet_until: u64,
     pub(crate) nodes: Nodes,
     processes: Vec<Option<Process>>,
     lives: u64,
-    /// After which step which controller crashes.
+    /// Step and number of the next planned crash of a controller.
     crash: Option<(u64, usize)>,
     streams: BTreeMap<u64, Stream>,
-    /// Which process has had an answer to which list since it knew nothing.
+    /// Incarnation and path of each answered list, since that process last had an empty cache.
     listed: BTreeSet<(u64, String)>,
-    /// Until when each trouble lasts.
+    /// End of each active fault.
     pub(crate) trouble: BTreeMap<Trouble, u64>,
     pub(crate) judges: Judges,
     kubelet_at: Option<u64>,
     collector_at: Option<u64>,
     garbage_is_due: bool,
-    /// What happened, line by line, if somebody wants to read it.
+    /// Log of the history, one line per event, if it was asked for.
     pub(crate) log: Option<String>,
 }
 
@@ -220,7 +221,7 @@ impl World {
         self.trouble.get(&trouble).is_some_and(|end| *end > self.at)
     }
 
-    /// Runs until then, or until there is nothing to come.
+    /// Runs until `end`, or until no event is left.
     pub(crate) fn run_until(&mut self, end: u64) -> Result<(), Finding> {
         while let Some(entry) = self.bus.first_entry()
             && entry.key().0 <= end
@@ -268,7 +269,7 @@ impl World {
             Event::Piece(stream, input) => self.piece(stream, input),
             Event::Pump(stream) => self.pump(stream),
             Event::Bookmark(stream) => self.bookmark(stream),
-            // One that was planned anew for an earlier time has had its turn.
+            // A turn that was moved to an earlier time has already been taken.
             Event::Kubelet if self.kubelet_at.is_some_and(|at| at <= self.at) => {
                 self.kubelet_at = None;
                 self.kubelet();
@@ -305,13 +306,13 @@ impl World {
         (process.incarnation == who.1).then_some(process)
     }
 
-    /// Whether it runs, and is not one that ran before.
+    /// Returns true if this incarnation still runs.
     pub(crate) fn is_alive(&self, who: Who) -> bool {
         let process = self.processes[who.0].as_ref();
         process.is_some_and(|process| process.incarnation == who.1)
     }
 
-    /// What controllers have recorded of the indexes of Jobs, and since when each knows what it knows.
+    /// Returns the controllers' index records, each with the time since which its process has kept its cache.
     pub(crate) fn records(&self) -> Vec<(u64, RecordPage)> {
         let processes = self.processes.iter().flatten();
         let records = processes.flat_map(|process| {
@@ -321,7 +322,7 @@ impl World {
         records.collect()
     }
 
-    /// Starts a controller, unless it runs.
+    /// Starts a controller unless it runs.
     pub(crate) fn start(&mut self, number: usize) {
         if self.processes[number].is_some() {
             return;
@@ -349,19 +350,19 @@ impl World {
         self.run((number, self.lives));
     }
 
-    /// Measures from now on how long the first controller's parts compute.
+    /// Starts to measure the computing time of the first controller's parts.
     pub(crate) fn measure(&mut self) {
         let process = self.processes[0].as_mut().expect("it runs");
         process.measured = Some(Vec::new());
     }
 
-    /// How long each of them has computed.
+    /// Returns the computing time of each part.
     pub(crate) fn measured(&mut self) -> Vec<Duration> {
         let process = self.processes[0].as_mut().expect("it runs");
         process.measured.take().expect("it is measured")
     }
 
-    /// Kills a controller: what it knew is lost, and so is some of what it has sent.
+    /// Kills a controller. Its memory is lost, and so are some of its requests.
     pub(crate) fn kill(&mut self, number: usize) {
         let Some(process) = self.processes[number].take() else {
             return;
@@ -376,12 +377,12 @@ impl World {
         });
     }
 
-    /// Kills a controller after so many steps of anybody.
+    /// Kills a controller after this many steps of the whole world.
     pub(crate) fn kill_after(&mut self, number: usize, steps: u64) {
         self.crash = Some((self.steps + steps, number));
     }
 
-    /// Asks a controller to stop; it is killed a little later.
+    /// Asks a controller to stop. It is killed a little later.
     pub(crate) fn close(&mut self, number: usize) {
         let at = self.at;
         if let Some(process) = &mut self.processes[number] {
@@ -391,7 +392,7 @@ impl World {
         }
     }
 
-    /// Lets a controller do nothing for so long.
+    /// Stalls a controller for this long.
     pub(crate) fn stall(&mut self, number: usize, millis: u64) {
         let until = self.at + millis;
         if let Some(process) = &mut self.processes[number] {
@@ -399,7 +400,7 @@ impl World {
         }
     }
 
-    /// Sets a controller's time of day.
+    /// Sets the offset of a controller's wall clock.
     pub(crate) fn set_clock(&mut self, number: usize, skew: i64) {
         if let Some(process) = &mut self.processes[number] {
             process.skew = skew;
@@ -412,12 +413,12 @@ impl World {
         let Some(process) = self.process(who) else {
             return;
         };
-        // What waits is heard before what comes later: a connection keeps the order.
+        // The backlog is handled before later input: a connection keeps the order.
         process.backlog.push_back(input);
         self.run(who);
     }
 
-    /// Lets a controller do what it wants to do now.
+    /// Lets a controller do its pending work.
     fn run(&mut self, who: Who) {
         let at = self.at;
         let Some(process) = self.process(who) else {
@@ -437,7 +438,7 @@ impl World {
         let due = process.timeout(at);
         let template_bytes = process.template_bytes();
         let planned = process.wake_at.filter(|planned| *planned > at);
-        // A wake-up that comes too early does no harm; one that was planned already is not planned again.
+        // An early wake-up is harmless. A wake-up that is already planned is not planned again.
         process.wake_at = planned;
         if let Some(due) = due
             && planned.is_none_or(|planned| planned > due)
@@ -510,7 +511,7 @@ impl World {
             let error = ApiError::no_answer("connection reset");
             self.push(self.at + after, Event::Input(who, fail(error)));
             if self.dice.permille(300) && !is_watch {
-                // It comes long after nobody waits for it any more.
+                // It arrives long after its caller has given up.
                 flight.answer = Fate::IsUnwanted;
                 let late = after + self.dice.between(1, 40_000);
                 self.push(self.at + late, Event::Arrives(Box::new(flight)));
@@ -535,7 +536,8 @@ impl World {
         self.push(self.at + latency, Event::Arrives(Box::new(flight)));
     }
 
-    /// Who leads, as the server has it; where ranges are shared, who has the one of this path's namespace.
+    /// Returns the leader according to the server. Where ranges are shared, returns the owner of the range of the
+    /// path's namespace.
     fn holder(&mut self, path: &str) -> String {
         let asked = Asked {
             method: "GET",
@@ -566,7 +568,7 @@ impl World {
         found.map(|(name, _)| name).unwrap_or_default()
     }
 
-    /// The code with which the server refuses a call for no reason of the call's.
+    /// Returns the code with which an active fault refuses a call, whatever the call contains.
     fn refuses(&mut self, flight: &Flight) -> Option<u16> {
         let refusing = [
             (Trouble::Busy, 429),
@@ -614,9 +616,9 @@ impl World {
                 };
                 self.server.squat(&asked, date(self.at));
                 self.changed(By::Person, self.at);
-                // Who has no list yet asks for the newest data there are, and could not tell older ones.
+                // A process without a list asks for the most recent data and could not detect older data.
                 let is_first = !self.listed.contains(&(flight.who.1, path.to_owned()));
-                // Nor is a read of one object.
+                // A read of one object is never stale.
                 let collections = [
                     ("/jobs", Kind::Job),
                     ("/pods", Kind::Pod),
@@ -625,7 +627,7 @@ impl World {
                     ("/podgroups", Kind::PodGroup),
                 ];
                 let listed = collections.iter().find(|(end, _)| path.ends_with(end));
-                // A later page is of the version that its token names.
+                // A later page has the version of its continue token.
                 let is_later_page = query.contains("&continue=")
                     && !query.contains("&continue=&")
                     && !query.ends_with("&continue=");
@@ -707,7 +709,8 @@ impl World {
         self.push(self.at + after, Event::Input(flight.who, input));
     }
 
-    /// A process gets what it asked for. Who has forgotten all does not look at the answers to earlier questions.
+    /// Notes that a process received a response to a list. A process that has reset its cache ignores responses to
+    /// earlier requests.
     fn note_list(&mut self, flight: &Flight) {
         let process = self.process(flight.who);
         let counts = process.is_some_and(|process| process.knows_since <= flight.sent);
@@ -802,7 +805,7 @@ impl World {
         }
     }
 
-    /// Sends bytes on a stream, cut anywhere.
+    /// Sends bytes on a stream, cut at arbitrary places.
     fn deliver(&mut self, number: u64, bytes: Vec<u8>) {
         let late = if self.has(Trouble::LateEvents) {
             3_000
@@ -855,7 +858,7 @@ impl World {
         }
     }
 
-    /// Breaks the streams of all controllers; those that are only mute are not told of it.
+    /// Breaks streams of all controllers. If `is_told` is false they fall silent without an error.
     pub(crate) fn cut_streams(&mut self, is_told: bool) {
         let numbers: Vec<u64> = self.streams.keys().copied().collect();
         for number in numbers {
@@ -876,7 +879,7 @@ impl World {
 
     // The server.
 
-    /// The server has done something: whoever has to know of it does.
+    /// Passes the server's new changes on to nodes, judges and streams.
     pub(crate) fn changed(&mut self, by: By, sent: u64) {
         self.changed_by_call(by, sent, false, false);
     }
@@ -944,7 +947,7 @@ impl World {
         self.plan_nodes(write.is_some());
     }
 
-    /// Plans when nodes and the collector have their next turns: at once, if they may have something to write.
+    /// Plans the next turns of nodes and collector: at once if they may have something to write.
     fn plan_nodes(&mut self, is_pressed: bool) {
         let (kubelet, collector) = self.nodes.timeouts();
         let kubelet = if is_pressed { Some(0) } else { kubelet };
@@ -962,7 +965,7 @@ impl World {
         }
     }
 
-    /// How many changes a list of a kind is behind this time.
+    /// Returns the number of changes that a list of this kind lags this time.
     fn staleness(&mut self, kind: Kind) -> u64 {
         let oldest = self.at.saturating_sub(LAG);
         while self.recent.pop_front_if(|(at, _)| *at < oldest).is_some() {}
@@ -973,12 +976,12 @@ impl World {
         }
     }
 
-    /// Keeps a copy of all that the server has, and of what is known of it.
+    /// Keeps a copy of the server's state and of the judges' knowledge of it.
     pub(crate) fn back_up(&mut self) {
         self.backup = Some((self.server.api.clone(), self.judges.clone()));
     }
 
-    /// The server comes back with what it had then; all connections to it break.
+    /// Restores the server from the backup and breaks all connections to it.
     pub(crate) fn restore(&mut self) {
         let Some((server, judges)) = self.backup.take() else {
             return;
@@ -987,7 +990,7 @@ impl World {
         self.server.restore(server, seed);
         self.judges.restored(judges, self.at);
         self.recent.clear();
-        // It has to start first.
+        // The server has to start first.
         self.trouble.insert(Trouble::Down, self.at + RESTART);
         self.quiet_until = self.at + QUIET;
         for process in self.processes.iter_mut().flatten() {
@@ -1021,7 +1024,7 @@ impl World {
         self.plan_nodes(true);
     }
 
-    /// Somebody at the command line asks the server for something; the answer's code and body.
+    /// Sends a request as `kubectl` would. Returns the response's code and body.
     pub(crate) fn ask(&mut self, method: &str, path: &str, body: &str) -> (u16, Vec<u8>) {
         let content_type = match method {
             "PATCH" => "application/merge-patch+json",
@@ -1043,7 +1046,7 @@ impl World {
         }
     }
 
-    /// Nothing is in anybody's way from now on, and the first controller runs alone. CronJobs have runs.
+    /// Ends all faults and lets the first controller run alone, with CronJobs resumed.
     pub(crate) fn calm_down(&mut self) {
         self.trouble.clear();
         self.crash = None;
@@ -1073,7 +1076,7 @@ impl World {
     }
 }
 
-/// Some frames of a stream, sent twice or in another order, as something between might do it.
+/// Duplicates or swaps frames of a stream, as an intermediary might.
 fn damage(bytes: Vec<u8>, doubles: bool, swaps: bool) -> Vec<u8> {
     if !doubles && !swaps {
         return bytes;

@@ -1,6 +1,6 @@
-//! Why a schedule cannot be read: the message of upstream, and where in the text it is wrong.
+//! Describes why a schedule cannot be parsed: upstream's message, and the position in the text.
 
-/// A schedule that cannot be read. Its words are upstream's, as the API server answers them.
+/// A schedule that cannot be parsed. The message is upstream's, as the API server returns it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ScheduleError {
@@ -10,7 +10,7 @@ pub struct ScheduleError {
 }
 
 impl ScheduleError {
-    /// What is wrong with `rest`, which is a piece of `text`: of its `part`, from there on.
+    /// An error in the given `part` of a schedule. `rest` is the slice of `text` that begins at the error.
     pub(super) fn new(part: &'static str, text: &str, rest: &str, message: String) -> Self {
         let offset = (rest.as_ptr() as usize).saturating_sub(text.as_ptr() as usize);
         let before = text.get(..offset).unwrap_or_default();
@@ -21,12 +21,12 @@ impl ScheduleError {
         }
     }
 
-    /// The part of the schedule that is wrong, such as `day of month`.
+    /// The erroneous part of the schedule, such as `day of month`.
     pub fn part(&self) -> &'static str {
         self.part
     }
 
-    /// Where it is wrong, counted in characters from 1.
+    /// The position of the error, in characters from 1.
     pub fn character(&self) -> usize {
         self.character
     }

@@ -1,4 +1,4 @@
-//! Says a schedule in words.
+//! Describes a schedule in English.
 
 use jiff::civil::date;
 
@@ -7,10 +7,10 @@ use super::{
     parse::{Fields, Rule, Schedule},
 };
 
-/// Up to so many times of a day are listed; more are said by hours and minutes.
+/// The maximum number of times of a day that are listed. More are described by hours and minutes.
 const TIMES_MAX: u32 = 4;
 
-/// Says when a schedule runs, in English.
+/// Describes when a schedule runs, in English.
 pub fn explain(schedule: &Schedule) -> String {
     let when = match &schedule.rule {
         Rule::Every(delay) => {
@@ -54,10 +54,10 @@ fn words(fields: &Fields) -> String {
         .then(|| format!("on {}", names(*day_of_week, &DAY_OF_WEEK, weekday)));
     let either = !day_of_month.star && !day_of_week.star;
     let days = match (of_month, of_week) {
-        // Either suffices, and one of them is every day.
+        // Either field suffices, and one of them matches every day.
         (None, _) | (_, None) if either => None,
         (Some(of_month), Some(of_week)) => {
-            // One that is a star means all: here none is.
+            // A star field would match all; here neither does.
             Some(format!("{of_month} and {of_week} as well"))
         }
         (of_month, of_week) => of_month.or(of_week),
@@ -97,7 +97,7 @@ fn numbers(field: Field, bounds: &FieldBounds) -> impl Iterator<Item = u32> {
     (bounds.min..=bounds.max).filter(move |number| field.has(*number))
 }
 
-/// Numbers with their even steps: `0 to 55 in steps of 5`.
+/// Formats numbers, with their step if it is even: `0 to 55 in steps of 5`.
 fn list(field: Field, bounds: &FieldBounds) -> String {
     let numbers: Vec<u32> = numbers(field, bounds).collect();
     let step = numbers.get(1).map_or(1, |second| second - numbers[0]);
@@ -118,12 +118,12 @@ fn month_name(number: u32) -> String {
     date(2000, number as i8, 1).strftime("%B").to_string()
 }
 
-/// The name of a day of the week; of 0, `Sunday`, as the second of January 2000 was one.
+/// The name of a day of the week. Day 0 is `Sunday`, as 2 January 2000 was a Sunday.
 fn weekday(number: u32) -> String {
     date(2000, 1, 2 + number as i8).strftime("%A").to_string()
 }
 
-/// Three and more in a row as `A to B`, the others one by one.
+/// Formats runs of three or more as `A to B`, other numbers one by one.
 fn runs(numbers: &[u32], name: impl Fn(u32) -> String) -> Vec<String> {
     let runs = numbers.chunk_by(|before, after| after - before == 1);
     let words = |run: &[u32]| match *run {

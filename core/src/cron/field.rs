@@ -1,6 +1,6 @@
-//! One field of a schedule: text in, a set of numbers out.
+//! Parses one field of a schedule into a set of numbers.
 //!
-//! The set is a `u64` with a bit per number. A field also has its *star*: whether it is written as `*` or `?`, which
+//! The set is a `u64` with a bit per number. A field also has a *star* flag: it is written as `*` or `?`. The flag
 //! decides how the two day fields combine.
 
 use super::error::ScheduleError;
@@ -12,7 +12,7 @@ pub(super) struct FieldBounds {
     pub(super) name: &'static str,
     pub(super) min: u32,
     pub(super) max: u32,
-    /// Names of the numbers, the first of `min`.
+    /// Names of the numbers, starting with the name of `min`.
     pub(super) names: &'static [&'static str],
 }
 
@@ -51,7 +51,7 @@ pub(super) const DAY_OF_WEEK: FieldBounds = FieldBounds::new(
     &["sun", "mon", "tue", "wed", "thu", "fri", "sat"],
 );
 
-/// The numbers that a field means.
+/// The set of numbers that a field matches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Field {
     pub(super) bits: u64,
@@ -59,17 +59,17 @@ pub(super) struct Field {
 }
 
 impl Field {
-    /// Whether a number is meant.
+    /// Returns true if the field matches a number.
     pub(super) fn has(self, number: u32) -> bool {
         self.bits >> number & 1 == 1
     }
 
-    /// Whether what a date or a time of day says is meant.
+    /// Returns true if the field matches a component of a date or time of day.
     pub(super) fn has_civil(self, number: i8) -> bool {
         self.has(u32::from(number.unsigned_abs()))
     }
 
-    /// Reads a list of ranges; `text` is the whole schedule, to say where it is wrong.
+    /// Parses a list of ranges. `text` is the whole schedule, for positions in errors.
     pub(super) fn parse(
         bounds: &FieldBounds,
         field: &str,
@@ -84,7 +84,7 @@ impl Field {
         Ok(all)
     }
 
-    /// The numbers from `first` to `last`, each `step`.
+    /// The numbers from `first` to `last` in steps of `step`.
     fn each(first: u32, last: u32, step: u32) -> u64 {
         let step = usize::try_from(step).unwrap_or(usize::MAX);
         (first..=last)
@@ -93,7 +93,7 @@ impl Field {
     }
 }
 
-/// Reads one item of a list.
+/// Parses one item of a list.
 struct Reader<'a> {
     bounds: &'a FieldBounds,
     text: &'a str,
@@ -105,8 +105,7 @@ impl<'a> Reader<'a> {
         ScheduleError::new(self.bounds.name, self.text, at, message)
     }
 
-    /// Reads `*`, `N` or `N-M`, each with `/step` or without. The order of the complaints is
-    /// upstream's.
+    /// Parses `*`, `N` or `N-M`, each with an optional `/step`. The order of the checks is upstream's.
     fn range(&self) -> Result<Field, ScheduleError> {
         let FieldBounds { min, max, .. } = *self.bounds;
         let item = self.item;
@@ -118,7 +117,7 @@ impl<'a> Reader<'a> {
         let (high, too_many) = (ends.next(), ends.next());
         let mut star = matches!(low, "*" | "?");
         let (first, mut last) = match (star, high) {
-            // What comes behind a hyphen is not looked at, as upstream.
+            // Like upstream, this ignores the text behind a hyphen.
             (true, _) => (min, max),
             (false, None) => {
                 let only = self.number_or_name(low)?;
@@ -171,7 +170,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads a number as Go's Atoi does, a sign included.
+    /// Parses a number as Go's Atoi does, including a sign.
     fn number(&self, text: &str) -> Result<u32, ScheduleError> {
         let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
         let reason = match text.parse::<i64>() {
@@ -179,7 +178,7 @@ impl<'a> Reader<'a> {
                 let why = format!("negative number ({number}) not allowed: {text}");
                 return Err(self.wrong(text, why));
             }
-            // Larger ones are out of every range and step alike.
+            // Larger numbers exceed every range and step alike.
             Ok(number) => return Ok(u32::try_from(number).unwrap_or(u32::MAX)),
             Err(_) if !digits.is_empty() && digits.bytes().all(|c| c.is_ascii_digit()) => {
                 "value out of range"

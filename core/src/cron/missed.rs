@@ -1,4 +1,4 @@
-//! Which run is due: the latest of those that were missed, and whether they were many
+//! Finds the run that is due, the latest of the missed ones, and counts the missed ones
 //! (docs/rules/cronjobs.md, 8 and 9).
 
 use std::time::Duration;
@@ -7,38 +7,38 @@ use crate::model::Time;
 
 use super::parse::Schedule;
 
-/// So many missed runs are worth a warning, if there are more.
+/// The number of missed runs above which a warning is due.
 const MANY: i64 = 100;
 
-/// How many runs were missed before the one that is due.
+/// The number of runs missed before the one that is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[doc(alias = "missedSchedulesType")]
 pub enum Missed {
     /// None.
     None,
-    /// Some, a hundred at most.
+    /// Some, at most a hundred.
     Few,
     /// More than a hundred.
     Many,
 }
 
-/// What is due.
+/// The result of [`Schedule::due`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Due {
     /// The run to start, if any.
     pub run: Option<Time>,
-    /// How many were missed.
+    /// The number of missed runs.
     pub missed: Missed,
 }
 
-/// The runs of a schedule are no second apart: it has none.
+/// The runs of a schedule are less than a second apart, or it has none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("time difference between two schedules is less than 1 second")]
 pub struct TooClose;
 
 impl Schedule {
-    /// What is due of the runs after `base`, up to now. Runs that are not evenly spread are guessed
-    /// at from the first two, as upstream; where the guess misses, nothing is due though some were.
+    /// Returns the run that is due after `base` and up to now. Like upstream, it extrapolates from the interval between
+    /// the first two runs. For uneven schedules the guess may miss, and no run is due although some were missed.
     #[doc(alias = "mostRecentScheduleTime")]
     pub fn due(&self, base: Time, now: Time) -> Result<Due, TooClose> {
         let due = |run, missed| Ok(Due { run, missed });
@@ -68,8 +68,7 @@ impl Schedule {
         due(run, missed)
     }
 
-    /// How long it is until the next run, without regard to when a run is too late. Less than zero
-    /// is now.
+    /// The time until the next run, ignoring the starting deadline. Zero if the run is overdue.
     #[doc(alias = "nextScheduleTimeDuration")]
     pub fn next_delay(&self, base: Time, now: Time) -> Option<Duration> {
         let from = match self.due(base, now) {
@@ -85,5 +84,5 @@ impl Schedule {
     }
 }
 
-/// What upstream waits beyond the time of the next run.
+/// The delay that upstream adds to the time of the next run.
 const EXTRA: Duration = Duration::from_millis(100);

@@ -1,12 +1,11 @@
-//! Schedules: when a CronJob runs, as its text says.
+//! Parses cron schedules and computes their runs.
 //!
-//! The dialect is that of Kubernetes (robfig/cron v3, "standard"): five fields with names, ranges and
-//! steps, descriptors such as `@daily`, `@every` with a Go duration, and a time zone in front. Times
-//! and messages are upstream's, also where a plain reading of the text would say otherwise: what a
-//! clock change skips or repeats is part of the dialect (docs/rules/cronjobs.md, 3). Start reading
-//! at [`Schedule`]; [`explain()`] says one in words.
+//! The dialect is that of Kubernetes (robfig/cron v3, "standard"): five fields with names, ranges and steps,
+//! descriptors such as `@daily`, `@every` with a Go duration, and a time zone prefix. Times and messages are
+//! upstream's, even where a plain reading of the text differs. Runs that a clock change skips or repeats are part of
+//! the dialect (docs/rules/cronjobs.md, 3). Start reading at [`Schedule`]; [`explain()`] describes one in words.
 //!
-//! Must not: read a clock, or know what is run.
+//! Must not: read a clock, or know the purpose of a run.
 
 mod error;
 mod explain;

@@ -1,9 +1,9 @@
-//! The next time of a schedule.
+//! Computes the next time of a schedule.
 //!
-//! The search goes from the largest unit to the smallest: months and days by the civil date, hours and minutes by
-//! elapsed time. That is upstream's way, and it shows where clocks change: the search steps over an hour that a
-//! change by 30 minutes cuts in two, and over a midnight that does not exist. A walk over all minutes would find
-//! such times; upstream does not run them, and neither does lakh.
+//! The search proceeds from the largest unit to the smallest: months and days by civil date, hours and minutes by
+//! elapsed time. This is upstream's search, and clock changes show it. It steps over an hour that a change by 30
+//! minutes splits, and over a midnight that does not exist. A walk over all minutes would find such times. Upstream
+//! does not run them, and neither does lakh.
 
 use jiff::{
     ToSpan as _,
@@ -17,17 +17,17 @@ use super::{
     zone::Zone,
 };
 
-/// How many years ahead a time is looked for.
+/// The number of years that the search looks ahead.
 const YEARS: i16 = 5;
 
-/// Beyond it there are no times; the search must not come near.
+/// Times beyond this year do not exist in the library; the search must stay clear of it.
 const LAST_YEAR: i16 = 9990;
 
 const MINUTE: i64 = 60;
 const HOUR: i64 = 3600;
 
 impl Schedule {
-    /// The first time after `after`, if there is one in the next five years: a whole second.
+    /// The first time after `after`, in whole seconds, if there is one in the next five years.
     #[doc(alias = "SpecSchedule")]
     pub fn next(&self, after: Time) -> Option<Time> {
         match &self.rule {
@@ -46,7 +46,7 @@ impl Schedule {
 }
 
 impl Fields {
-    /// Whether a day is meant: one of the two day fields suffices where neither is a star.
+    /// Returns true if a day matches. If neither day field is a star, one match suffices.
     fn has_day(&self, date: Date) -> bool {
         let of_month = self.day_of_month.has_civil(date.day());
         let of_week = date.weekday().to_sunday_zero_offset();
@@ -59,14 +59,13 @@ impl Fields {
     }
 }
 
-/// A search under way.
+/// A search in progress.
 struct Search<'a> {
     fields: &'a Fields,
     zone: &'a Zone,
-    /// Where it stands, in seconds since the epoch.
+    /// Its current time, in seconds since the epoch.
     at: i64,
-    /// Whether it has left the time that it began with: from then on it stands at the beginning of
-    /// a unit.
+    /// Set once the search has left its start time. From then on it is at the beginning of a unit.
     aligned: bool,
 }
 
@@ -76,7 +75,7 @@ impl Search<'_> {
         if last_year > LAST_YEAR {
             return None;
         }
-        // Whoever comes into a new year, month, day or hour begins with the largest unit again.
+        // On entering a new year, month, day or hour, the search restarts with the largest unit.
         while self.now().year() <= last_year {
             if self.find_month() && self.find_day() && self.find_hour() && self.find_minute() {
                 return Some(self.at);
@@ -89,12 +88,12 @@ impl Search<'_> {
         self.zone.civil(self.at)
     }
 
-    /// Goes to a civil time; says so of the first such step.
+    /// Moves to a civil time.
     fn go(&mut self, date: Date, clock: Clock) {
         self.at = self.zone.at(date, clock);
     }
 
-    /// Leaves the time that it began with, for the beginning of its unit.
+    /// Moves from the start time to the beginning of its unit, once.
     fn align(&mut self, to: impl FnOnce(&mut Self)) {
         if !std::mem::replace(&mut self.aligned, true) {
             to(self);
@@ -130,7 +129,7 @@ impl Search<'_> {
                 return false;
             };
             self.go(next, now.time());
-            // Where a change of clocks took midnight away.
+            // A clock change removed midnight.
             match i64::from(self.now().hour()) {
                 0 => {}
                 hour @ 13.. => self.at += (24 - hour) * HOUR,
@@ -169,7 +168,7 @@ impl Search<'_> {
         if second == 0 {
             return true;
         }
-        // Only a search that began in the middle of a minute: it goes on with the next one.
+        // Only a search that began within a minute gets here. It continues with the next minute.
         self.aligned = true;
         self.at += MINUTE - second;
         false

@@ -1,4 +1,4 @@
-//! Reads a schedule.
+//! Parses a schedule.
 
 use std::time::Duration;
 
@@ -10,19 +10,19 @@ use super::{
     zone::Zone,
 };
 
-/// When a CronJob runs.
+/// The schedule of a CronJob.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Schedule {
     pub(super) rule: Rule,
     pub(super) zone: Zone,
 }
 
-/// The two ways in which a schedule goes on.
+/// The two kinds of schedule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Rule {
-    /// At the times that the fields mean.
+    /// At the times that the fields match.
     Fields(Fields),
-    /// After this time, of whole seconds, each time.
+    /// At this interval, in whole seconds.
     Every(Duration),
 }
 
@@ -36,11 +36,11 @@ pub(super) struct Fields {
     pub(super) day_of_week: Field,
 }
 
-/// What stands before a duration.
+/// The prefix of an interval.
 const EVERY: &str = "@every ";
 
 impl Schedule {
-    /// Reads a schedule; `TZ=NAME` or `CRON_TZ=NAME` may stand in front.
+    /// Parses a schedule with an optional prefix `TZ=NAME` or `CRON_TZ=NAME`.
     #[doc(alias = "ParseStandard")]
     pub fn parse(text: &str) -> Result<Self, ScheduleError> {
         let wrong = |part, at: &str, why| Err(ScheduleError::new(part, text, at, why));
@@ -57,7 +57,7 @@ impl Schedule {
                     return wrong("time zone", name, why);
                 }
             },
-            // Upstream's parser fails in these words.
+            // The message of upstream's parser, which panics here.
             Some((tail, None)) => {
                 let why = "invalid schedule format: runtime error: slice bounds out of range [:-1]";
                 return wrong("time zone", tail, why.to_owned());
@@ -71,7 +71,7 @@ impl Schedule {
         Ok(Self { rule, zone })
     }
 
-    /// Reads the schedule of a CronJob with its `timeZone`, which a zone in the schedule overrides.
+    /// Parses the schedule of a CronJob with its `timeZone`, which a zone in the schedule overrides.
     pub fn of_cron_job(schedule: &str, time_zone: Option<&Zone>) -> Result<Self, ScheduleError> {
         let mut read = Self::parse(schedule)?;
         if let Some(zone) = time_zone
@@ -82,13 +82,13 @@ impl Schedule {
         Ok(read)
     }
 
-    /// The zone by whose clocks it goes.
+    /// The time zone of the schedule.
     pub fn zone(&self) -> &Zone {
         &self.zone
     }
 }
 
-/// Whether a schedule has the letters by which upstream knows that it names a zone itself.
+/// Returns true if the schedule contains the letters that upstream takes for a time zone prefix.
 pub fn names_zone(schedule: &str) -> bool {
     schedule.contains("TZ")
 }
@@ -126,7 +126,7 @@ impl Fields {
                 fields.join(" ")
             );
             let kinds = [&MINUTE, &HOUR, &DAY_OF_MONTH, &MONTH, &DAY_OF_WEEK];
-            // The first that is missing, or what is too much.
+            // The first missing part, or the surplus.
             let part = kinds
                 .get(fields.len())
                 .map_or("schedule", |bounds| bounds.name);

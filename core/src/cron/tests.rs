@@ -1,4 +1,5 @@
-//! Schedules against the rules (docs/rules/cronjobs.md, 3), as tables, and against a walk over every minute of a year.
+//! Checks schedules against the rules (docs/rules/cronjobs.md, 3), as tables, and against a walk over every minute of a
+//! year.
 
 use super::*;
 use crate::model::Time;
@@ -78,7 +79,7 @@ fn of_missed_runs_the_latest_is_due() {
     }
 }
 
-/// Columns of a table, with `|` between them; `\t` is a tab, and blanks at the end count in `"`.
+/// Splits a table row at `|`. `\t` is a tab; backquotes keep trailing blanks.
 fn columns<const N: usize>(line: &str) -> [String; N] {
     let columns: Vec<String> = line
         .split(" | ")
@@ -134,12 +135,12 @@ fn annotations_carry_the_offset_of_the_zone() {
 }
 
 mod by_minutes {
-    //! A year of each zone, minute by minute: independent of how the search goes, of jiff, and of the
-    //! database of time zones.
+    //! Checks a year of each zone minute by minute, independently of the search, of jiff, and of the time zone
+    //! database.
 
     use super::*;
 
-    /// A zone: its offset in minutes when the year begins, and when clocks change to which offset.
+    /// A zone: its offset in minutes at the start of the year, and the times and new offsets of clock changes.
     type ZoneYear = (&'static str, i64, &'static [(&'static str, i64)]);
 
     const ZONES: [ZoneYear; 4] = [
@@ -166,7 +167,7 @@ mod by_minutes {
 
     const LORD_HOWE: &str = "Australia/Lord_Howe";
 
-    /// A schedule, and what it means of minute, hour, day, month and day of the week.
+    /// A schedule, and its predicate on minute, hour, day, month and day of the week.
     type Meaning = (&'static str, fn(i64, i64, i64, i64, i64) -> bool);
 
     const SCHEDULES: [Meaning; 14] = [
@@ -198,9 +199,9 @@ mod by_minutes {
         }),
     ];
 
-    /// Where upstream's search differs from what the text means: after a change by thirty minutes it
-    /// goes on from half hour to half hour. The beginning of an hour is stepped over, up to the next
-    /// day, or the minute is that of the hour before.
+    /// The differences between upstream's search and the plain meaning. After a change by thirty minutes the search
+    /// proceeds from half hour to half hour. It steps over the beginning of an hour up to the next day, or uses the
+    /// minute of the hour before.
     const DIFFERENT: [(&str, &str, &[&str], &[&str]); 6] = [
         (
             LORD_HOWE,
@@ -220,7 +221,7 @@ mod by_minutes {
         (LORD_HOWE, "15 2 * * *", &["2026-04-04T15:45:00Z"], &[]),
     ];
 
-    /// Civil date from days since the epoch, by the calendar's arithmetic.
+    /// Civil date from days since the epoch, by calendar arithmetic.
     fn civil(days: i64) -> (i64, i64, i64) {
         let mut day = days;
         let mut year = 1970;
@@ -249,7 +250,7 @@ mod by_minutes {
         time("2027-01-01T00:00:00Z")
     }
 
-    /// Every minute of a zone's year, with minute, hour, day, month and day of the week there.
+    /// Every minute of a zone's year, with minute, hour, day, month and day of the week in the zone.
     fn minutes((_, offset, changes): &ZoneYear) -> Vec<(i64, [i64; 5])> {
         let changes: Vec<(i64, i64)> = changes
             .iter()
@@ -272,7 +273,7 @@ mod by_minutes {
         all.map(minute).collect()
     }
 
-    /// When a schedule runs, by its meaning.
+    /// The runs of a schedule by its predicate.
     fn runs(minutes: &[(i64, [i64; 5])], (_, means): &Meaning) -> Vec<i64> {
         let meant = minutes
             .iter()
@@ -311,7 +312,7 @@ mod by_minutes {
         }
     }
 
-    /// Wherever a search begins around a change of clocks, it finds the same run.
+    /// A search finds the same run, wherever around a clock change it begins.
     #[test]
     fn a_search_may_begin_at_any_time_around_a_change() {
         const AROUND: i64 = 3 * 3600;

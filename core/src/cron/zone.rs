@@ -1,7 +1,6 @@
-//! Time zones by name, from the IANA database that is built in, and their civil times.
+//! Loads time zones by name from the built-in IANA database, and converts times.
 //!
-//! The database comes with the program, so that every machine computes the same. Names are
-//! case-sensitive, as upstream's.
+//! The database is compiled in, so that every machine computes the same times. Names are case-sensitive, as upstream's.
 
 use jiff::{
     Timestamp,
@@ -11,7 +10,7 @@ use jiff::{
 
 use crate::model::Time;
 
-/// A name that is no time zone.
+/// No time zone has this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown time zone {0}")]
 pub struct UnknownZone(pub String);
@@ -24,7 +23,7 @@ pub struct Zone {
 }
 
 impl Zone {
-    /// The zone where nothing else is said.
+    /// The default zone.
     pub fn utc() -> Self {
         Self {
             name: None,
@@ -32,8 +31,7 @@ impl Zone {
         }
     }
 
-    /// The zone of this name. The empty name and `Local` are the process's own zone, as in Go; that
-    /// is UTC here.
+    /// Loads the zone of this name. In Go, the empty name and `Local` mean the process's own zone; here that is UTC.
     pub fn load(name: &str) -> Result<Self, UnknownZone> {
         if matches!(name, "" | "UTC" | "Local") {
             return Ok(Self {
@@ -42,7 +40,7 @@ impl Zone {
             });
         }
         let found = TimeZoneDatabase::bundled().get(name).ok();
-        // The database ignores case, and has a zone for what is unknown.
+        // The database ignores case, and has a zone for unknown names.
         let zone = found.filter(|zone| !zone.is_unknown() && zone.iana_name() == Some(name));
         Ok(Self {
             name: Some(name.to_owned()),
@@ -50,33 +48,33 @@ impl Zone {
         })
     }
 
-    /// What it is called, unless it is the one where nothing else is said.
+    /// Its name, unless it is the default zone.
     pub fn name(&self) -> Option<&str> {
         self.name.as_deref()
     }
 
-    /// Writes a time as it is here: RFC 3339 in whole seconds, `Z` where that is the same.
+    /// Formats a time in this zone: RFC 3339 in whole seconds, with `Z` if the offset is zero.
     pub fn to_rfc3339(&self, time: Time) -> String {
         let at = timestamp(time.as_secs());
         let offset = self.zone.to_offset(at);
         if offset.is_zero() {
             return time.to_rfc3339();
         }
-        // Go cuts what an old offset has of seconds.
+        // Go truncates the seconds of historical offsets.
         let minutes = offset.seconds() / 60;
         let sign = if minutes < 0 { '-' } else { '+' };
         let (hours, minutes) = (minutes.abs() / 60, minutes.abs() % 60);
         format!("{}{sign}{hours:02}:{minutes:02}", offset.to_datetime(at))
     }
 
-    /// What clocks show.
+    /// The civil time at a point in time.
     pub(super) fn civil(&self, secs: i64) -> DateTime {
         let at = timestamp(secs);
         self.zone.to_offset(at).to_datetime(at)
     }
 
-    /// When clocks show this: before a change of them, if twice; as far after it as it is missing,
-    /// or before it, if never. Go decides so by two looks at the offset.
+    /// The point in time at which clocks show a civil time. Around a clock change they may show it twice or never. Then
+    /// the offset from before or after the change applies: as in Go, two lookups of the offset decide.
     pub(super) fn at(&self, date: Date, clock: Clock) -> i64 {
         let local = jiff::tz::Offset::UTC
             .to_timestamp(date.to_datetime(clock))

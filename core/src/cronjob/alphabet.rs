@@ -1,22 +1,22 @@
-//! The requests of a sync of a CronJob, and the answers to them.
+//! Defines the requests of a CronJob sync, and their results.
 
 use compact_str::CompactString;
 
 use crate::model::{CronJob, CronJobStatus, Report, Time, Uid};
 
-/// What to do next. All but [`CronJobEffect::Report`] and [`CronJobEffect::Over`] are answered with an [`CallAnswer`].
+/// The next request. All but [`CronJobEffect::Report`] and [`CronJobEffect::Over`] are answered with a [`CallAnswer`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use = "a sync goes on only when it has its answer"]
 pub enum CronJobEffect {
-    /// Ask the server for the CronJob.
+    /// Get the CronJob from the server.
     GetCronJob,
-    /// Ask the server for a Job of the namespace.
+    /// Get a Job of the namespace from the server.
     GetJob(CompactString),
-    /// Delete this very Job, its Pods after it; not another one of its name.
+    /// Delete the Job with this UID, with its Pods in the background.
     DeleteJob(Uid, CompactString),
     /// Create a Job.
     CreateJob(NewJob),
-    /// Write the status, on top of this version.
+    /// Write the status, if the CronJob still has this resourceVersion.
     WriteStatus(CronJobStatus, u64),
     /// Record an Event on the CronJob.
     Report(Report),
@@ -30,67 +30,67 @@ pub enum CronJobEffect {
 pub struct NewJob {
     /// Its name, which contains the minute of the run.
     pub name: CompactString,
-    /// When it is due.
+    /// Its scheduled time.
     pub scheduled: Time,
-    /// The same by the clocks of the CronJob's `timeZone`, as the Job's annotation says it.
+    /// The same time in the CronJob's `timeZone`, for the Job's annotation.
     pub timestamp: String,
 }
 
-/// When to look again if nothing changes.
+/// The time of the next sync if no event comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Not by itself.
+    /// None.
     Nothing,
     /// At this time.
     At(Time),
-    /// Soon: something failed.
+    /// Soon, because a request failed.
     Retry,
 }
 
-/// The outcome of an effect. Errors are in the server's words.
+/// The result of a request. Errors have the server's messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CallAnswer {
-    /// The CronJob as it is now.
+    /// The CronJob on the server.
     CronJob(Box<CronJob>),
-    /// A Job as it is now.
+    /// A Job on the server.
     Job(FoundJob),
-    /// There is no such object.
+    /// The object does not exist.
     NotFound(String),
-    /// The question was not answered, or the write not done.
+    /// The read or write failed.
     Failed(String),
-    /// The Job is deleted, or on its way.
+    /// The Job is deleted or being deleted.
     Deleted,
-    /// The Job is there.
+    /// The Job was created.
     Created {
-        /// Who it is.
+        /// Its UID.
         uid: Uid,
-        /// Its version.
+        /// Its resourceVersion.
         resource_version: u64,
     },
-    /// The Job was not made.
+    /// The Job was not created.
     NotCreated(NotCreated),
-    /// The server has the status.
+    /// The server has stored the status.
     StatusWritten,
 }
 
-/// Why a Job was not made.
+/// The reason why a Job was not created.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NotCreated {
-    /// Another one has its name.
+    /// Another Job has its name.
     NameTaken,
-    /// The namespace is going away.
+    /// The namespace is being deleted.
     NamespaceTerminating,
-    /// Something else, in the server's words.
+    /// Another error, in the server's words.
     Other(String),
 }
 
-/// A Job that a name was found to be of.
+/// The Job found under a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FoundJob {
-    /// Who it is.
+    /// Its UID.
     pub uid: Uid,
-    /// Its version.
+    /// Its resourceVersion.
     pub resource_version: u64,
-    /// Whose it is.
+    /// The UID of its controller.
     pub controller: Option<Uid>,
 }

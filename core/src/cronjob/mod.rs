@@ -1,12 +1,11 @@
-//! The CronJob machine: one sync of a CronJob and its Jobs.
+//! Runs one sync of a CronJob and its Jobs, as a state machine.
 //!
-//! A sync consists of reads, writes and Events; [`CronJobSync`] asks for them one after the other and takes the
-//! answers. Nothing is kept between syncs: the next one starts from what is then known. Start reading at
-//! [`CronJobSync`].
+//! A sync consists of reads, writes and Events. [`CronJobSync`] requests them one at a time and takes the results. No
+//! state is kept between syncs: the next one starts from the cache. Start reading at [`CronJobSync`].
 //!
 //! Source: docs/rules/cronjobs.md, 6 to 12.
 //!
-//! Must not: read a clock, know of JSON, or do anything itself.
+//! Must not: read a clock, know of JSON, or perform any request itself.
 
 mod alphabet;
 mod history;

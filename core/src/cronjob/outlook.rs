@@ -1,6 +1,6 @@
-//! What comes of a CronJob: its schedule in words, and its next runs, for people.
+//! Describes a CronJob's schedule in words and lists its next runs, for users.
 //!
-//! Must not: be what starts runs; that is [`super::CronJobSync`].
+//! Must not: start runs; [`super::CronJobSync`] does.
 
 use std::iter::successors;
 
@@ -11,28 +11,28 @@ use crate::{
 
 use super::runs::base;
 
-/// See the module's text.
+/// The description of a CronJob's schedule and its next runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outlook {
-    /// When it runs, in words.
+    /// The schedule in words.
     pub words: String,
-    /// Its next runs, also where it is suspended and would only have them otherwise.
+    /// The next runs. A suspended CronJob has those that it would have otherwise.
     pub runs: Vec<Time>,
 }
 
 impl Outlook {
-    /// That of a CronJob, with so many runs at most.
+    /// Describes a CronJob, with at most `count` runs.
     ///
     /// # Errors
     ///
-    /// What is wrong with its schedule or its time zone.
+    /// The error in its schedule or time zone.
     pub fn of(cron: &CronJob, count: usize, now: Time) -> Result<Self, String> {
         let zone = cron.spec.time_zone.as_deref().map(Zone::load).transpose();
         let zone = zone.map_err(|error| error.to_string())?;
         let schedule = Schedule::of_cron_job(&cron.spec.schedule, zone.as_ref());
         let schedule = schedule.map_err(|error| format!("unparseable schedule: {error}"))?;
         let first = schedule.next_delay(base(cron), now);
-        // Without what is waited beyond it.
+        // Drops the delay added to the run's time.
         let first = first.map(|delay| Time::from_secs((now + delay).as_secs()));
         Ok(Self {
             words: explain(&schedule),

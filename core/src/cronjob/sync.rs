@@ -1,6 +1,6 @@
-//! One sync of a CronJob, step by step, in upstream's order (docs/rules/cronjobs.md, 6).
+//! Runs one sync of a CronJob, step by step, in upstream's order (docs/rules/cronjobs.md, 6).
 //!
-//! Must not: keep anything for the next one.
+//! Must not: keep state for the next sync.
 
 use std::collections::VecDeque;
 
@@ -15,61 +15,61 @@ use super::{
     runs::{base, job_name, run_of, untold_run},
 };
 
-/// One sync of a CronJob. Call [`CronJobSync::poll`] for what to do and [`CronJobSync::handle`] with the outcome, by
-/// turns, until it is over.
+/// One sync of a CronJob. Alternate between [`CronJobSync::poll`], which returns the next request, and
+/// [`CronJobSync::handle`], which takes its result, until it is over.
 #[derive(Debug)]
 #[doc(alias = "syncCronJob")]
 pub struct CronJobSync {
-    /// What was known when the sync began, changed by what happened since.
+    /// The CronJob from the cache, updated during the sync.
     cron: CronJob,
     now: Time,
     listed: Vec<Uid>,
-    /// What is left to do; it ends with [`SyncStep::Finish`].
+    /// The remaining steps; the last is [`SyncStep::Finish`].
     steps: VecDeque<SyncStep>,
-    /// What the answer that is waited for is about.
+    /// The step that waits for a result.
     asked: Option<SyncStep>,
     reports: VecDeque<Report>,
-    /// Jobs that were found to have ended.
+    /// Jobs found to have ended.
     ended: Vec<ChildJob>,
-    /// Jobs that were found to be forgotten, and their versions.
+    /// Jobs of this CronJob that its status had lost, with their resourceVersions.
     found: Vec<(ChildJob, u64)>,
-    /// What was taken from the active Jobs.
+    /// Jobs removed from `active`.
     removed: Vec<Uid>,
-    /// The status is to be written.
+    /// The status must be written.
     dirty: bool,
-    /// Once it is, there are Jobs to be deleted.
+    /// Jobs remain to be deleted after the status write.
     again: bool,
     next: Next,
 }
 
-/// What a sync does, one after the other. Most of it is asked, and goes on with the answer.
+/// The steps of a sync. Most send a request and continue with its result.
 #[derive(Debug)]
 enum SyncStep {
-    /// A Job goes: there are more than are to be kept.
+    /// Delete a Job beyond the history limit.
     Surplus(ChildJob),
-    /// A Job is compared with the status.
+    /// Compare a Job with the status.
     Compare(ChildJob),
-    /// A Job has a run's name and is not in the status: is it ours?
+    /// Check whether we own a Job that has a run's name and is not in the status.
     Stray(ChildJob),
-    /// The status is compared with the Jobs.
+    /// Compare the status with the Jobs.
     FindMissing,
-    /// A Job of the status is not known: it may be gone.
+    /// Check whether a Job of the status that is not listed still exists.
     Missing(ActiveJob),
-    /// What is due is found out.
+    /// Find the run that is due.
     Decide,
-    /// A Job under way is to make place: is it there?
+    /// Check whether an active Job to be replaced exists.
     IsThere(ActiveJob),
-    /// It is, and goes.
+    /// Delete the active Job that is replaced.
     Replace(ActiveJob),
-    /// The run starts.
+    /// Start the run.
     Create(Run),
-    /// Another Job has the name of the run's Job: whose is it?
+    /// Check the owner of another Job that has the name of the run's Job.
     Taken(Run),
-    /// The status is written.
+    /// Write the status.
     Finish,
 }
 
-/// A run that starts.
+/// A run to be started.
 #[derive(Debug)]
 struct Run {
     at: Time,
@@ -77,11 +77,11 @@ struct Run {
 }
 
 impl CronJobSync {
-    /// A sync of a CronJob, with the Jobs that name it as their controller.
+    /// Creates a sync of a CronJob, with the Jobs that it controls.
     pub fn new(cron: CronJob, jobs: Vec<ChildJob>, now: Time) -> Self {
         let mut surplus = history::surplus(&cron.spec, &jobs);
         let count = surplus.len();
-        // The Job of a run stays until the server's status lists it, or the run could start again.
+        // A run's Job stays until the status on the server covers the run. Otherwise the run could start again.
         surplus.retain(|job| untold_run(&cron, job).is_none());
         let again = surplus.len() < count;
         let listed = jobs.iter().map(|job| job.uid).collect();
@@ -104,7 +104,7 @@ impl CronJobSync {
         }
     }
 
-    /// What to do next.
+    /// Returns the next request.
     pub fn poll(&mut self) -> CronJobEffect {
         loop {
             if let Some(report) = self.reports.pop_front() {
@@ -116,7 +116,7 @@ impl CronJobSync {
         }
     }
 
-    /// Goes on by one step; gives what must be answered before the next one.
+    /// Performs one step. Returns the request that the next step depends on, if any.
     fn step(&mut self) -> Option<CronJobEffect> {
         let Some(step) = self.steps.pop_front() else {
             return Some(CronJobEffect::Over(self.next));
@@ -152,14 +152,14 @@ impl CronJobSync {
         Some(effect)
     }
 
-    /// Puts steps before all others.
+    /// Inserts steps before all others.
     fn begin_with(&mut self, steps: Vec<SyncStep>) {
         for step in steps.into_iter().rev() {
             self.steps.push_front(step);
         }
     }
 
-    /// Takes in what came of the last effect.
+    /// Handles the result of the last request.
     pub fn handle(&mut self, answer: CallAnswer) {
         let Some(asked) = self.asked.take() else {
             return self.fail();
@@ -170,7 +170,7 @@ impl CronJobSync {
             }
             (SyncStep::Compare(job), CallAnswer::CronJob(fresh)) => {
                 if fresh.status.active.iter().any(|it| it.uid == job.uid) {
-                    // What was known of the CronJob was old: go on with what is.
+                    // The cached CronJob was stale: continue with the fresh one.
                     let last = self.cron.status.last_successful;
                     self.cron = *fresh;
                     let status = &mut self.cron.status;
@@ -197,9 +197,9 @@ impl CronJobSync {
             }
             (SyncStep::Stray(_), CallAnswer::NotFound(_)) => {}
             (SyncStep::Missing(job), CallAnswer::NotFound(_)) => self.went_missing(&job),
-            // What is known here is behind. Whose the name is by now, upstream does not ask either.
+            // The Job list is stale. Like upstream, this does not check the owner of the found Job.
             (SyncStep::Missing(_), CallAnswer::Job(_)) => {}
-            // Nothing is in the way: another Job has the name, and that one is not ours to delete.
+            // Nothing to replace: another Job has the name, and that one is not ours to delete.
             (SyncStep::IsThere(job), CallAnswer::Job(found)) if found.uid != job.uid => {
                 self.went_missing(&job);
             }
@@ -229,7 +229,7 @@ impl CronJobSync {
                 }
             }
             (SyncStep::Finish, _) => self.next = Next::Retry,
-            // Whatever else was answered, what was asked is not known.
+            // Any other result leaves the question of the step open.
             (
                 SyncStep::Compare(_)
                 | SyncStep::Stray(_)
@@ -243,7 +243,7 @@ impl CronJobSync {
         }
     }
 
-    /// Compares a Job with the status; asks for the CronJob if the Job should not be there.
+    /// Compares a Job with the status. Requests the CronJob if the status does not list an active Job.
     fn compare(&mut self, job: &ChildJob) -> Option<CronJobEffect> {
         let active = self.is_active(job.uid);
         if job.complete && job.completion > self.cron.status.last_successful {
@@ -257,7 +257,7 @@ impl CronJobSync {
         (!active).then_some(CronJobEffect::GetCronJob)
     }
 
-    /// Takes a Job that has ended from those under way.
+    /// Handles a finished Job: removes it from `active`.
     fn take_in_end_of(&mut self, job: ChildJob) {
         self.remember_run_of(&job);
         if let Some(end) = job.end
@@ -271,7 +271,8 @@ impl CronJobSync {
         self.ended.push(job);
     }
 
-    /// Finds out what is due, and which way to go on; or what is wrong with the CronJob, which then has no run.
+    /// Finds the run that is due and the steps to start it. Returns the error in the CronJob as an Event; such a
+    /// CronJob has no run.
     fn decide(&mut self) -> Result<(), Report> {
         let spec = &self.cron.spec;
         if self.cron.deleting {
@@ -320,7 +321,7 @@ impl CronJobSync {
         let run = Run { at, schedule };
         let status = &self.cron.status;
         let name = job_name(&self.cron, at);
-        // A run that lastScheduleTime tells of is not due: runs are looked for after it.
+        // Runs up to lastScheduleTime are not due: the search begins after it.
         if status.active.iter().any(|job| job.name == name) {
             self.come_again(&run.schedule);
             return Ok(());
@@ -378,7 +379,7 @@ impl CronJobSync {
         }
     }
 
-    /// Takes a Job of a run into the status.
+    /// Adds a run's Job to the status.
     fn started(&mut self, run: &Run, uid: Uid, resource_version: u64) {
         let name = job_name(&self.cron, run.at);
         let status = &mut self.cron.status;
@@ -391,8 +392,8 @@ impl CronJobSync {
         self.dirty = true;
     }
 
-    /// Takes a Job into the status that was made for a run and forgotten: the answer was lost, or the
-    /// controller started anew. Else it would neither hold up the next run nor be replaced by it.
+    /// Adds a run's Job that the status has lost: the response to its creation was lost, or the controller restarted.
+    /// Otherwise the Job would neither delay the next run nor be replaced by it.
     fn take_in(&mut self, job: ChildJob, resource_version: u64) {
         self.remember_run_of(&job);
         if !self.is_active(job.uid) {
@@ -406,17 +407,17 @@ impl CronJobSync {
         self.found.push((job, resource_version));
     }
 
-    /// A run of which there is a Job is not to start again, even if the status does not list it: the
-    /// Job that has its name may be gone the next moment.
+    /// Records a Job's run in lastScheduleTime, even if the status does not list the Job. The Job may disappear at any
+    /// moment, and the run must not start again.
     fn remember_run_of(&mut self, job: &ChildJob) {
-        // The clock may have gone back, or people have given the name.
+        // A later run means that the clock was set back, or that a user chose the name.
         if let Some(run) = untold_run(&self.cron, job).filter(|run| *run <= self.now) {
             self.cron.status.last_schedule = Some(run);
             self.dirty = true;
         }
     }
 
-    /// Takes in the answer to a deletion; whether it was one.
+    /// Handles the result of a deletion. Returns true if the Job was deleted.
     fn deleted(&mut self, answer: &CallAnswer, job: Uid, name: &str) -> bool {
         match answer {
             CallAnswer::Deleted => {
@@ -457,20 +458,20 @@ impl CronJobSync {
         self.reports.push_back(Report::warning(reason, message));
     }
 
-    /// Ends the look with an error: what was changed so far is still written.
+    /// Ends the sync with an error. The status changes so far are still written.
     fn fail(&mut self) {
         self.next = Next::Retry;
         self.steps = [SyncStep::Finish].into();
     }
 
-    /// Has the next look come when the next run is due.
+    /// Schedules the next sync for the next run.
     fn come_again(&mut self, schedule: &Schedule) {
         let delay = schedule.next_delay(base(&self.cron), self.now);
         self.next = delay.map_or(Next::Nothing, |delay| Next::At(self.now + delay));
     }
 }
 
-/// When to look at a CronJob whose schedule or time zone has changed; or the Event to record.
+/// The time of the next sync of a CronJob after a change of its schedule or time zone; or the Event to record.
 #[doc(alias = "updateCronJob")]
 pub fn look_after_change(cron: &CronJob, now: Time) -> Result<Time, Report> {
     let text = &cron.spec.schedule;

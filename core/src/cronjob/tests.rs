@@ -1,4 +1,4 @@
-//! What the status has forgotten, and names that are somebody else's by now. The rules themselves
+//! Tests Jobs that the status has lost, and names that other Jobs have taken. The rules themselves
 //! (docs/rules/cronjobs.md) have their rows in `tests/golden/cronjob.rows`.
 
 use std::time::Duration;
@@ -76,7 +76,7 @@ fn job(uid: Uid) -> CallAnswer {
     })
 }
 
-/// Goes on until something is asked for, past what is told to people.
+/// Polls until a request that is not an Event.
 fn asks(sync: &mut CronJobSync) -> CronJobEffect {
     loop {
         match sync.poll() {
@@ -127,7 +127,7 @@ fn what_was_found_is_kept_when_the_known_cron_job_turns_out_to_be_old() {
     sync.handle(job(FIRST));
     assert_eq!(asks(&mut sync), CronJobEffect::GetCronJob);
     sync.handle(CallAnswer::CronJob(Box::new(fresh)));
-    // The one that ended was compared with what was old; the one that was found is not in the fresh one.
+    // The finished Job was compared with stale data; the recovered Job is not in the fresh status.
     let status = CronJobStatus {
         active: vec![active(SECOND, hours(2)), active(FIRST, hours(1))],
         last_schedule: Some(hours(3)),
@@ -221,7 +221,7 @@ fn a_forgotten_run_is_known_by_its_time_not_by_its_minute() {
         asks(&mut sync),
         CronJobEffect::WriteStatus(status.clone(), 5)
     );
-    // A time that is not of the name's minute is somebody's.
+    // A user wrote a time that is not within the name's minute.
     let mut odd = ended;
     odd[0].scheduled = Some(hours(1));
     let mut sync = CronJobSync::new(known, odd, run);
@@ -250,4 +250,22 @@ fn a_job_that_is_found_by_its_name_is_taken_in_once() {
         last_successful: None,
     };
     assert_eq!(asks(&mut sync), CronJobEffect::WriteStatus(status, 5));
+}
+
+/// Another owner's Job has the name of the run: it is not listed, and the next look comes with the next run.
+#[test]
+fn a_job_of_another_owner_is_not_taken_in() {
+    for controller in [None, Some(Uid::from_u128(99))] {
+        let known = cron_job(ConcurrencyPolicy::Allow);
+        let mut sync = CronJobSync::new(known, Vec::new(), hours(1));
+        assert!(matches!(asks(&mut sync), CronJobEffect::CreateJob(_)));
+        sync.handle(CallAnswer::NotCreated(NotCreated::NameTaken));
+        assert!(matches!(asks(&mut sync), CronJobEffect::GetJob(_)));
+        sync.handle(CallAnswer::Job(FoundJob {
+            uid: FIRST,
+            resource_version: 9,
+            controller,
+        }));
+        assert!(matches!(asks(&mut sync), CronJobEffect::Over(Next::At(_))));
+    }
 }

@@ -64,6 +64,11 @@ impl Backoff {
         self.closed_until = None;
     }
 
+    /// True if the last write was a failure.
+    pub(super) fn has_failed(&self) -> bool {
+        self.failures > 0
+    }
+
     pub(super) fn is_closed(&self, now: Monotonic) -> bool {
         self.opens_at(now).is_some()
     }

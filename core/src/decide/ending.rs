@@ -8,7 +8,7 @@
 
 use crate::model::{ConditionKind, JobSpec, JobStatus, Report, RestartPolicy};
 
-use super::{counting::Counting, job::Basis};
+use super::{counting::Counting, job::JobContext};
 
 /// The result of a Job, and its reason.
 #[doc(alias = "finishedCondition")]
@@ -115,24 +115,24 @@ impl Ending {
     /// Finds the verdict for the current state.
     pub(super) fn judge(
         &mut self,
-        basis: &Basis<'_>,
+        context: &JobContext<'_>,
         counting: &Counting,
         creates: bool,
         is_overdue: bool,
     ) {
         let stored = |kind, success| {
-            let found = basis.job.status.true_condition(kind);
+            let found = context.job.status.true_condition(kind);
             found.map(|found| Verdict::new(success, &found.reason, &found.message))
         };
         self.verdict = stored(ConditionKind::SuccessCriteriaMet, true)
             .or_else(|| stored(ConditionKind::FailureTarget, false))
             .or_else(|| self.verdict.take().filter(|_| self.announced))
             .or_else(|| self.fail_job.clone())
-            .or_else(|| backoff_limit_verdict(basis, counting))
+            .or_else(|| backoff_limit_verdict(context, counting))
             .or_else(|| is_overdue.then(deadline_verdict))
-            .or_else(|| failed_indexes_verdict(basis, counting))
-            .or_else(|| success_policy_verdict(basis, counting))
-            .or_else(|| completions_verdict(basis, counting, creates));
+            .or_else(|| failed_indexes_verdict(context, counting))
+            .or_else(|| success_policy_verdict(context, counting))
+            .or_else(|| completions_verdict(context, counting, creates));
     }
 
     /// Returns true if there is a verdict that is not stored yet.
@@ -154,11 +154,11 @@ impl Ending {
 
 #[doc(alias = "exceedsBackoffLimit")]
 #[doc(alias = "pastBackoffLimitOnFailure")]
-fn backoff_limit_verdict(basis: &Basis<'_>, counting: &Counting) -> Option<Verdict> {
-    let limit = basis.spec.backoff_limit;
+fn backoff_limit_verdict(context: &JobContext<'_>, counting: &Counting) -> Option<Verdict> {
+    let limit = context.spec.backoff_limit;
     let restarts = counting.tally().restarts;
-    let too_many_failures = counting.failed(basis) > limit;
-    let too_many_restarts = basis.spec.restart_policy == RestartPolicy::OnFailure
+    let too_many_failures = counting.failed(context) > limit;
+    let too_many_restarts = context.spec.restart_policy == RestartPolicy::OnFailure
         && restarts > 0
         && restarts >= u64::from(limit);
     (too_many_failures || too_many_restarts).then(|| {
@@ -177,8 +177,8 @@ fn deadline_verdict() -> Verdict {
     )
 }
 
-fn failed_indexes_verdict(basis: &Basis<'_>, counting: &Counting) -> Option<Verdict> {
-    let limit = basis.spec.per_index?;
+fn failed_indexes_verdict(context: &JobContext<'_>, counting: &Counting) -> Option<Verdict> {
+    let limit = context.spec.per_index?;
     let (completed, failed) = counting.indexes_over();
     if limit.max_failed_indexes.is_some_and(|most| failed > most) {
         return Some(Verdict::failed(
@@ -186,13 +186,13 @@ fn failed_indexes_verdict(basis: &Basis<'_>, counting: &Counting) -> Option<Verd
             "Job has exceeded the specified maximal number of failed indexes",
         ));
     }
-    let wanted = basis.spec.completions;
+    let wanted = context.spec.completions;
     let all_over = wanted.is_some_and(|wanted| failed + completed >= wanted);
     (failed > 0 && all_over).then(|| Verdict::failed("FailedIndexes", "Job has failed indexes"))
 }
 
-fn success_policy_verdict(basis: &Basis<'_>, counting: &Counting) -> Option<Verdict> {
-    let rule = counting.success_rule(basis.spec.success.as_ref()?)?;
+fn success_policy_verdict(context: &JobContext<'_>, counting: &Counting) -> Option<Verdict> {
+    let rule = counting.success_rule(context.spec.success.as_ref()?)?;
     Some(Verdict::succeeded(
         "SuccessPolicy",
         &format!("Matched rules at index {rule}"),
@@ -201,12 +201,16 @@ fn success_policy_verdict(basis: &Basis<'_>, counting: &Counting) -> Option<Verd
 
 /// Returns success once the wanted completions are reached. Pods that are still active are then surplus. They are
 /// awaited if `completions` is unset, or if the Job is being deleted, because then nothing stops them.
-fn completions_verdict(basis: &Basis<'_>, counting: &Counting, creates: bool) -> Option<Verdict> {
+fn completions_verdict(
+    context: &JobContext<'_>,
+    counting: &Counting,
+    creates: bool,
+) -> Option<Verdict> {
     let none_comes = counting.tally().active == 0 && !creates;
-    let succeeded = counting.succeeded(basis);
-    let reached = match basis.spec.completions {
+    let succeeded = counting.succeeded(context);
+    let reached = match context.spec.completions {
         None => succeeded > 0 && none_comes,
-        Some(wanted) => succeeded >= wanted && (none_comes || !basis.job.deleting),
+        Some(wanted) => succeeded >= wanted && (none_comes || !context.job.deleting),
     };
     reached.then(|| {
         Verdict::succeeded(

@@ -55,7 +55,7 @@ impl KnownJob {
 
 /// Read-only context for the parts of a machine.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Basis<'a> {
+pub(super) struct JobContext<'a> {
     pub(super) job: &'a KnownJob,
     pub(super) spec: &'a JobSpec,
     pub(super) limits: &'a Limits,
@@ -65,7 +65,7 @@ pub(super) struct Basis<'a> {
     pub(super) fails: bool,
 }
 
-impl<'a> Basis<'a> {
+impl<'a> JobContext<'a> {
     pub(super) fn new(job: &'a KnownJob, limits: &'a Limits, fails: bool) -> Self {
         Self {
             spec: &job.spec,

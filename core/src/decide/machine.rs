@@ -19,12 +19,12 @@ use super::{
     creations::Creations,
     effect::{CreateError, CreationId, Effect, Outcome},
     ending::Ending,
-    errands::Errands,
     gang::{Fallback, Gang},
-    job::{Basis, KnownJob},
+    job::{JobContext, KnownJob},
     manage_pods::{blocked_until, manage_pods, wants_pod},
     status::{News, StatusWriter, compose_conditions},
     suspension::Suspension,
+    write_latency::WriteLatency,
 };
 
 /// The decision state of one Job.
@@ -50,7 +50,7 @@ pub struct JobMachine {
     /// than freeing a place and taking it again.
     arrived: Vec<CreationId>,
     status: StatusWriter,
-    errands: Errands,
+    write_latency: WriteLatency,
     gang: Gang,
     contest: Contest,
     reported_left_alone: bool,
@@ -70,7 +70,7 @@ impl JobMachine {
             creations: Creations::new(&limits),
             arrived: Vec::new(),
             status: StatusWriter::new(&limits),
-            errands: Errands::default(),
+            write_latency: WriteLatency::default(),
             gang: Gang::new(job, &limits),
             contest: Contest::default(),
             reported_left_alone: false,
@@ -129,8 +129,8 @@ impl JobMachine {
     pub fn handle_job_gone(&mut self) {
         if !self.job.gone {
             self.job.gone = true;
-            let (basis, counting) = self.counting();
-            counting.let_go_of_all(&basis);
+            let (context, counting) = self.counting();
+            counting.let_go_of_all(&context);
         }
     }
 
@@ -146,8 +146,8 @@ impl JobMachine {
                 self.arrived.push(id);
             }
         }
-        let (basis, counting) = self.counting();
-        let heard = counting.handle_pod(&basis, slot, pod);
+        let (context, counting) = self.counting();
+        let heard = counting.handle_pod(&context, slot, pod);
         if let Some(message) = heard.fails_job {
             self.ending.fail_job(&message);
         }
@@ -186,9 +186,9 @@ impl JobMachine {
     /// Handles the result of one of this machine's writes. Changes of Pods arrive through [`JobMachine::handle_pod`].
     pub fn handle_outcome(&mut self, outcome: Outcome, now: Monotonic) {
         if outcome.is_of_pod() {
-            self.errands.answer(now);
+            self.write_latency.answer(now);
         }
-        let basis = Basis::new(&self.job, &self.limits, self.ending.fails());
+        let context = JobContext::new(&self.job, &self.limits, self.ending.fails());
         let counting = &mut self.counting;
         match outcome {
             Outcome::PodCreated(id) => {
@@ -206,16 +206,16 @@ impl JobMachine {
                 }
                 self.effects.extend(report.map(Effect::Report));
             }
-            Outcome::PodDeleted(slot) => counting.deletion_answered(&basis, slot, true, now),
-            Outcome::PodNotDeleted(slot) => counting.deletion_answered(&basis, slot, false, now),
+            Outcome::PodDeleted(slot) => counting.deletion_answered(&context, slot, true, now),
+            Outcome::PodNotDeleted(slot) => counting.deletion_answered(&context, slot, false, now),
             Outcome::FinalizerRemoved(_) => counting.finalizer_removed(now),
             Outcome::FinalizerNotRemoved(slot) => {
-                counting.finalizer_not_removed(&basis, slot, true, now);
+                counting.finalizer_not_removed(&context, slot, true, now);
             }
-            Outcome::PodChanged(slot) => counting.finalizer_not_removed(&basis, slot, false, now),
+            Outcome::PodChanged(slot) => counting.finalizer_not_removed(&context, slot, false, now),
             Outcome::StatusWritten => self.status_written(now),
             Outcome::StatusNotWritten => {
-                counting.status_not_written(&basis);
+                counting.status_not_written(&context);
                 self.status.not_written(now);
             }
             Outcome::GangObjectMade => {
@@ -246,8 +246,8 @@ impl JobMachine {
             self.handle_job_gone();
         }
         for slot in self.counting.take_revisits() {
-            let (basis, counting) = self.counting();
-            counting.end_refused_write(&basis, slot);
+            let (context, counting) = self.counting();
+            counting.end_refused_write(&context, slot);
             self.handle_pod(slot, pods.get(slot));
         }
         self.counting.end_batch();
@@ -286,13 +286,13 @@ impl JobMachine {
     /// visits all of them.
     #[doc(hidden)]
     pub fn debug_check(&self, pods: &PodTable) {
-        let basis = Basis::new(&self.job, &self.limits, self.ending.fails());
-        self.counting.check(&basis, pods, self.creations.check());
+        let context = JobContext::new(&self.job, &self.limits, self.ending.fails());
+        self.counting.check(&context, pods, self.creations.check());
     }
 
-    fn counting(&mut self) -> (Basis<'_>, &mut Counting) {
-        let basis = Basis::new(&self.job, &self.limits, self.ending.fails());
-        (basis, &mut self.counting)
+    fn counting(&mut self) -> (JobContext<'_>, &mut Counting) {
+        let context = JobContext::new(&self.job, &self.limits, self.ending.fails());
+        (context, &mut self.counting)
     }
 
     /// Applies the rules once, in their order.
@@ -311,11 +311,11 @@ impl JobMachine {
             // The verdict may have waited for these creations alone.
             self.judge(now);
         }
-        let (basis, counting) = self.counting();
-        if basis.job.deleting {
-            counting.release_all_delayed(&basis);
-            if !basis.fails {
-                counting.stop_live(&basis);
+        let (context, counting) = self.counting();
+        if context.job.deleting {
+            counting.release_all_delayed(&context);
+            if !context.fails {
+                counting.stop_live(&context);
             }
         }
         self.creations.set_missing(0);
@@ -330,9 +330,9 @@ impl JobMachine {
         let due = self.suspension.deadline(&self.job.spec);
         let is_overdue = due.is_some_and(|due| now.wall >= due);
         let creates = !self.creations.is_empty();
-        let basis = Basis::new(&self.job, &self.limits, self.ending.fails());
+        let context = JobContext::new(&self.job, &self.limits, self.ending.fails());
         self.ending
-            .judge(&basis, &self.counting, creates, is_overdue);
+            .judge(&context, &self.counting, creates, is_overdue);
     }
 
     fn manage_pods(&mut self, pods: &PodTable, now: Now) {
@@ -341,16 +341,16 @@ impl JobMachine {
             self.status.set_stale();
         }
         self.effects.extend(report.map(Effect::Report));
-        let basis = Basis::new(&self.job, &self.limits, self.ending.fails());
+        let context = JobContext::new(&self.job, &self.limits, self.ending.fails());
         let (counting, creations) = (&mut self.counting, &mut self.creations);
         let is_contested = self.limits.alone_after.is_some_and(|alone_after| {
-            let wants = wants_pod(&basis, counting, creations, now);
+            let wants = wants_pod(&context, counting, creations, now);
             self.contest.goes_on(wants, alone_after, now.monotonic)
         });
         // Every controller must see the run before it names Pods after it.
         let may_create = !is_contested && !self.suspension.begins_run(&self.job.status);
-        for pod in manage_pods(&basis, counting, creations, pods, (may_create, now)) {
-            self.errands.ask(now.monotonic);
+        for pod in manage_pods(&context, counting, creations, pods, (may_create, now)) {
+            self.write_latency.ask(now.monotonic);
             self.effects.push_back(Effect::CreatePod(pod));
         }
     }
@@ -364,19 +364,19 @@ impl JobMachine {
         if self.ending.is_announced() || !must_announce {
             self.settle_all(pods);
         }
-        let (basis, counting) = self.counting();
+        let (context, counting) = self.counting();
         if !must_announce && counting.tally().active > counting.tally().to_delete {
-            counting.delete_active(&basis);
+            counting.delete_active(&context);
         }
     }
 
     /// Keeps no failed Pod for its index any more and, if no Pod is active, waits for none.
     fn settle_all(&mut self, pods: &PodTable) {
         let creates = !self.creations.is_empty();
-        let (basis, counting) = self.counting();
-        counting.release_all_delayed(&basis);
+        let (context, counting) = self.counting();
+        counting.release_all_delayed(&context);
         if counting.tally().active == 0 && !creates {
-            counting.settle_live(&basis, pods);
+            counting.settle_live(&context, pods);
         }
     }
 
@@ -425,8 +425,8 @@ impl JobMachine {
 
     fn compose(&mut self, pods: &PodTable, now: Now) -> JobStatus {
         let mut next = self.job.status.clone();
-        let (basis, counting) = self.counting();
-        counting.write_into(&basis, pods, &mut next);
+        let (context, counting) = self.counting();
+        counting.write_into(&context, pods, &mut next);
         next.active += self.creations.void();
         next.start_time = self.suspension.start_time();
         let verdict = self
@@ -462,7 +462,7 @@ impl JobMachine {
                 .counting
                 .waiting_to_be_named()
                 .max(tally.active.abs_diff(status.active)),
-            latency: self.errands.take(now),
+            latency: self.write_latency.take(now),
         };
         Some(
             self.status
@@ -477,11 +477,11 @@ impl JobMachine {
         };
         self.job.status = written;
         self.counting.begin_run(&self.job.status);
-        let (basis, counting) = self.counting();
-        let applied = counting.status_written(&basis);
-        if basis.job.status.is_finished() && counting.tally().with_finalizer > 0 {
+        let (context, counting) = self.counting();
+        let applied = counting.status_written(&context);
+        if context.job.status.is_finished() && counting.tally().with_finalizer > 0 {
             // They came while the write of the Job's end was in flight.
-            counting.let_go_of_all(&basis);
+            counting.let_go_of_all(&context);
         }
         self.effects
             .extend(applied.into_iter().map(Effect::PolicyApplied));
@@ -524,11 +524,11 @@ impl JobMachine {
         }
         let counts_success = self.ending.verdict().is_none() && !self.job.deleting && !is_over;
         while let Some(slot) = self.counting.next_deletion(&self.limits, now) {
-            self.errands.ask(now);
+            self.write_latency.ask(now);
             self.effects.push_back(Effect::DeletePod(slot));
         }
         while let Some((slot, was_stopped)) = self.counting.next_removal(&self.limits, now) {
-            self.errands.ask(now);
+            self.write_latency.ask(now);
             self.effects.push_back(match was_stopped && counts_success {
                 true => Effect::RemoveFinalizerIfUnchanged(slot),
                 false => Effect::RemoveFinalizer(slot),
@@ -556,9 +556,9 @@ impl JobMachine {
         let creates = runs && !self.job.deleting && !self.job.spec.suspend;
         let misses = creates && self.creations.missing() > 0;
         let Now { wall, monotonic } = now;
-        let basis = Basis::new(&self.job, &self.limits, self.ending.fails());
+        let context = JobContext::new(&self.job, &self.limits, self.ending.fails());
         let (counting, creations) = (&self.counting, &self.creations);
-        let blocked = blocked_until(&basis, counting, creations, now).filter(|_| misses);
+        let blocked = blocked_until(&context, counting, creations, now).filter(|_| misses);
         // Index backoffs expire only where Pods are created.
         let is_alone = !self.contest.is_on();
         let index_due = counting.next_index_due().filter(|_| misses && is_alone);
@@ -586,9 +586,9 @@ impl JobMachine {
     }
 
     /// Returns the parts that an overview reads.
-    pub(super) fn parts(&self) -> (Basis<'_>, &Counting, &Creations, &Ending, &Contest) {
-        let basis = Basis::new(&self.job, &self.limits, self.ending.fails());
+    pub(super) fn parts(&self) -> (JobContext<'_>, &Counting, &Creations, &Ending, &Contest) {
+        let context = JobContext::new(&self.job, &self.limits, self.ending.fails());
         let (counting, creations) = (&self.counting, &self.creations);
-        (basis, counting, creations, &self.ending, &self.contest)
+        (context, counting, creations, &self.ending, &self.contest)
     }
 }

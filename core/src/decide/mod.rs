@@ -16,7 +16,6 @@ mod counting;
 mod creations;
 mod effect;
 mod ending;
-mod errands;
 mod gang;
 mod job;
 mod machine;
@@ -25,6 +24,7 @@ mod overview;
 mod rank;
 mod status;
 mod suspension;
+mod write_latency;
 
 pub use counting::{End, IndexOverview, Input, Shown, Stage};
 pub use effect::{CreateError, CreationId, CreationReason, Effect, NewPod, Outcome};

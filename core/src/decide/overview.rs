@@ -25,6 +25,8 @@ pub struct Overview {
     pub creating: u32,
     /// Pods that are wanted and were not requested yet.
     pub missing: u32,
+    /// The last creation of a Pod was refused, or failed.
+    pub are_creations_refused: bool,
     /// The verdict, once there is one; true if it is stored.
     pub verdict: Option<(Verdict, bool)>,
     /// A status write is in flight.
@@ -38,19 +40,20 @@ pub struct Overview {
 impl Overview {
     /// Takes the overview of a machine.
     pub fn of(machine: &JobMachine, now: Now) -> Self {
-        let (basis, counting, creations, ending, contest) = machine.parts();
+        let (context, counting, creations, ending, contest) = machine.parts();
         let waits = machine.waits(now);
         let waits = waits.iter();
         let waits = waits.filter_map(|(at, why)| Some((*why, at.left(now)?)));
         let mut waits: Vec<_> = waits.collect();
         waits.sort_by_key(|(_, left)| *left);
-        let is_announced = !ending.must_announce(&basis.job.status);
+        let is_announced = !ending.must_announce(&context.job.status);
         Self {
             sums: Sums::of(machine),
-            succeeded: counting.succeeded(&basis),
-            failed: counting.failed(&basis),
+            succeeded: counting.succeeded(&context),
+            failed: counting.failed(&context),
             creating: creations.len(),
             missing: creations.missing(),
+            are_creations_refused: creations.are_refused(),
             verdict: ending
                 .verdict()
                 .map(|verdict| (verdict.clone(), is_announced)),
@@ -104,7 +107,7 @@ impl Sums {
 impl IndexOverview {
     /// Returns the indexes of a machine; `None` for a Job without indexes.
     pub fn of(machine: &JobMachine) -> Option<Self> {
-        let (basis, counting, ..) = machine.parts();
-        basis.spec.is_indexed().then(|| counting.index_overview())
+        let (context, counting, ..) = machine.parts();
+        context.spec.is_indexed().then(|| counting.index_overview())
     }
 }

@@ -1,10 +1,10 @@
-//! Delays that double: used per work-queue key, per refused write and for failed Pods.
+//! Computes exponential backoff: per work-queue key, per refused write and for failed Pods.
 //!
 //! Must not: hold state or time; the caller counts failures.
 
 use std::time::Duration;
 
-/// `base * 2^(n-1)` for the n-th failure in a row, never above `max`.
+/// `base * 2^(n-1)` for the n-th consecutive failure, at most `max`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[doc(alias = "ItemExponentialFailureRateLimiter")]
 pub struct Exponential {
@@ -15,7 +15,7 @@ pub struct Exponential {
 }
 
 impl Exponential {
-    /// The delay after `failures` failures in a row; none after zero.
+    /// The delay after `failures` consecutive failures; zero after none.
     pub fn delay(self, failures: u32) -> Duration {
         if failures == 0 {
             return Duration::ZERO;

@@ -1,4 +1,4 @@
-//! A CronJob as decisions see it, and what they need of the Jobs that it made.
+//! Models a CronJob and its Jobs for the decision code.
 //!
 //! Must not: hold the Job template (it travels as raw JSON beside the CronJob) or know of JSON.
 
@@ -8,95 +8,95 @@ use compact_str::CompactString;
 
 use super::{ConditionKind, JobKey, Time, Uid};
 
-/// A CronJob.
+/// A CronJob: metadata, spec and status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CronJob {
     /// Its namespace and name.
     pub key: JobKey,
-    /// Who it is.
+    /// Its UID.
     pub uid: Uid,
-    /// The version of the object that this was read from.
+    /// The resourceVersion that this was read from.
     pub resource_version: u64,
-    /// It has a deletionTimestamp.
+    /// Set if the CronJob has a deletionTimestamp.
     pub deleting: bool,
-    /// When it was made.
+    /// Its creationTimestamp.
     pub created: Time,
-    /// What is wanted.
+    /// The desired state.
     pub spec: CronJobSpec,
-    /// What is known to have happened.
+    /// The observed state.
     pub status: CronJobStatus,
 }
 
-/// What is wanted of a CronJob.
+/// The spec of a CronJob.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CronJobSpec {
-    /// When it runs.
+    /// The schedule in cron notation.
     pub schedule: String,
-    /// By which clocks.
+    /// The time zone of the schedule.
     pub time_zone: Option<String>,
-    /// How late a run may start.
+    /// The maximum delay of a run's start.
     pub starting_deadline: Option<Duration>,
-    /// What to do when a run is due and another one is still under way.
+    /// The policy for a run that is due while another one is active.
     pub concurrency: ConcurrencyPolicy,
-    /// Whether no run starts for now.
+    /// The CronJob is suspended: no run starts.
     pub suspend: bool,
-    /// How many Jobs that ended well stay.
+    /// The number of successful Jobs to keep.
     pub successful_jobs: Option<u32>,
-    /// How many Jobs that ended badly stay.
+    /// The number of failed Jobs to keep.
     pub failed_jobs: Option<u32>,
-    /// The controller that its Jobs are for, if they say so.
+    /// The `managedBy` of its Job template, if set.
     pub managed_by: Option<CompactString>,
 }
 
-/// What to do when a run is due and another one is still under way.
+/// The policy for a run that is due while another one is active.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ConcurrencyPolicy {
-    /// Run beside it.
+    /// Run both.
     #[default]
     Allow,
-    /// Do not run.
+    /// Skip the new run.
     Forbid,
-    /// Run instead of it.
+    /// Replace the active run.
     Replace,
 }
 
-/// What is known to have happened.
+/// The status of a CronJob.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CronJobStatus {
-    /// Jobs under way, in the order of their creation.
+    /// Active Jobs, in the order of their creation.
     pub active: Vec<ActiveJob>,
-    /// For when the latest run was due that was started.
+    /// The scheduled time of the latest run that was started.
     pub last_schedule: Option<Time>,
-    /// When the latest run ended that ended well.
+    /// When the latest successful run ended.
     pub last_successful: Option<Time>,
 }
 
-/// A Job under way.
+/// An active Job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ActiveJob {
     /// Its name.
     pub name: CompactString,
-    /// Who it is.
+    /// Its UID.
     pub uid: Uid,
-    /// Its version when it was made.
+    /// Its resourceVersion at creation.
     pub resource_version: u64,
 }
 
-/// A Job of a CronJob.
+/// A Job that a CronJob owns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChildJob {
     /// Its name.
     pub name: CompactString,
-    /// Who it is.
+    /// Its UID.
     pub uid: Uid,
-    /// For when it was due, if it says so.
+    /// Its scheduled time, if annotated.
     pub scheduled: Option<Time>,
-    /// How it ended, if it has: Complete or Failed.
+    /// The condition that it finished with, if it has: Complete or Failed.
     pub end: Option<ConditionKind>,
-    /// Whether it is Complete, however it is counted.
+    /// The Job is Complete, however it is counted.
     pub complete: bool,
-    /// When it was started.
+    /// When it started.
     pub start: Option<Time>,
-    /// When it was Complete.
+    /// When it became Complete.
     pub completion: Option<Time>,
 }

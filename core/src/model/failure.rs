@@ -1,19 +1,17 @@
-//! What is known of a Pod's failure: the evidence that policies look at.
+//! Stores the facts about a Pod's failure that policies evaluate.
 //!
-//! Kept only for Pods that ended badly or are about to end, apart from their records: most Pods
-//! of a Job never need it.
+//! Only Pods that failed or are about to end have them, apart from their records: most Pods of a Job never need them.
 
 use compact_str::CompactString;
 
-/// How a Pod failed, and what came before it.
+/// Facts about a Pod's failure and its index's earlier failures.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FailureFacts {
-    /// Containers that exited with a code other than 0, then such init containers, each in the
-    /// order of the Pod's status.
+    /// Containers with a nonzero exit code, then such init containers, each in the order of the Pod's status.
     pub containers: Vec<FailedContainer>,
-    /// The Pod's conditions in their order: type and status.
+    /// The Pod's conditions in order: type and status.
     pub conditions: Vec<(CompactString, CompactString)>,
-    /// The earlier failures of its index, by the Pod's annotations.
+    /// The earlier failures of its index, from the Pod's annotations.
     pub counts: FailureCounts,
 }
 
@@ -22,11 +20,11 @@ pub struct FailureFacts {
 pub struct FailedContainer {
     /// Its name.
     pub name: CompactString,
-    /// What it exited with; never 0.
+    /// Its exit code; never 0.
     pub exit_code: i32,
 }
 
-/// How often an index failed before, as annotated on its Pod.
+/// The number of earlier failures of an index, as annotated on its Pod.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FailureCounts {
     /// Failures that count.
@@ -36,12 +34,12 @@ pub struct FailureCounts {
 }
 
 impl FailureCounts {
-    /// All of them.
+    /// The sum of both.
     pub const fn total(self) -> u32 {
         self.counted.saturating_add(self.ignored)
     }
 
-    /// These and one more.
+    /// Returns these counts plus one failure.
     #[must_use]
     pub const fn and_one(self, ignored: bool) -> Self {
         let (more_counted, more_ignored) = if ignored { (0, 1) } else { (1, 0) };

@@ -1,7 +1,7 @@
-//! Workloads and PodGroups, by which a Job's Pods are scheduled all together or not at all: those that exist, and
-//! those to be created.
+//! Models Workloads and PodGroups, existing and to be created. They make the scheduler place a Job's Pods all together
+//! or not at all.
 //!
-//! Must not: hold more of them than decisions need, or know their JSON.
+//! Must not: hold more of their fields than decisions need, or know their JSON.
 
 use std::sync::Arc;
 
@@ -9,25 +9,25 @@ use compact_str::CompactString;
 
 use super::Uid;
 
-/// A Workload: how a Job's Pods are to be grouped.
+/// A Workload: describes how a Job's Pods are grouped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Workload {
     /// Its name.
     pub name: CompactString,
-    /// Who it is.
+    /// Its UID.
     pub uid: Uid,
     /// The object that controls it, if any.
     pub controller: Option<Uid>,
-    /// What its groups are like.
+    /// The templates of its groups.
     pub templates: Vec<PodGroupTemplate>,
 }
 
-/// What a group of a Workload is like.
+/// The template of a group of a Workload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodGroupTemplate {
     /// Its name within the Workload.
     pub name: CompactString,
-    /// `schedulingPolicy` as the server sent it: it is copied, not understood.
+    /// `schedulingPolicy` as the server sent it: copied verbatim, not parsed.
     pub policy: Arc<str>,
 }
 
@@ -40,7 +40,7 @@ pub struct PodGroup {
     pub controller: Option<Uid>,
 }
 
-/// What is known of a Job's gang.
+/// The existing Workloads and PodGroups of a Job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GangFacts {
     /// The Workloads that refer to a Job of that name.
@@ -49,12 +49,12 @@ pub struct GangFacts {
     pub groups: Vec<Arc<PodGroup>>,
 }
 
-/// An object of a gang that is to be made.
+/// An object of a gang to be created.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GangObject {
-    /// The Workload comes first.
+    /// The Workload, created first.
     Workload(NewWorkload),
-    /// Then the PodGroup of its template.
+    /// The PodGroup of its template, created second.
     PodGroup(NewPodGroup),
 }
 
@@ -68,18 +68,18 @@ impl GangObject {
     }
 }
 
-/// A Workload to be made, with one template.
+/// A Workload to be created, with one template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewWorkload {
     /// Its name.
     pub name: CompactString,
     /// The name of its template.
     pub template: CompactString,
-    /// How many Pods must find room at once.
+    /// The number of Pods that must be scheduled at once.
     pub min_count: u32,
 }
 
-/// A PodGroup to be made.
+/// A PodGroup to be created.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewPodGroup {
     /// Its name.
@@ -88,6 +88,6 @@ pub struct NewPodGroup {
     pub workload: CompactString,
     /// The UID of its Workload.
     pub workload_uid: Uid,
-    /// The Workload's template that it is made after.
+    /// The Workload's template that it instantiates.
     pub template: PodGroupTemplate,
 }

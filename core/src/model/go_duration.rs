@@ -1,13 +1,13 @@
-//! Durations as Go reads and writes them (`1m30s`, `-1.5h`): the notation of Kubernetes' tools.
+//! Parses and formats durations in Go's notation (`1m30s`, `-1.5h`), which Kubernetes' tools use.
 //!
 //! Must not: know what the durations are for.
 
 use std::time::Duration;
 
-/// Why a text is no duration; the words are Go's.
+/// A parse error of a duration, with Go's wording.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GoDurationError {
-    /// It is not of the form at all, or too long.
+    /// The text is not a duration, or a number is too long.
     #[error("time: invalid duration {0:?}")]
     Invalid(String),
     /// A number has no unit.
@@ -23,7 +23,7 @@ pub enum GoDurationError {
     },
 }
 
-/// Reads a Go duration, in nanoseconds: `0`, `200ms`, `-1.5h`, `1m30s`.
+/// Parses a Go duration into nanoseconds: `0`, `200ms`, `-1.5h`, `1m30s`.
 pub fn go_duration_nanos(text: &str) -> Result<i64, GoDurationError> {
     let invalid = || GoDurationError::Invalid(text.to_owned());
     let (negative, unsigned) = match text.as_bytes().first() {
@@ -63,7 +63,7 @@ pub fn go_duration_nanos(text: &str) -> Result<i64, GoDurationError> {
     Ok(if negative { -nanos } else { nanos })
 }
 
-/// The value of at most [`MAX_DIGITS`] digits; none are zero.
+/// The value of at most [`MAX_DIGITS`] digits; an empty text is zero.
 fn digits(text: &str) -> u128 {
     text.bytes()
         .fold(0, |value, digit| value * 10 + u128::from(digit - b'0'))
@@ -81,16 +81,16 @@ fn unit_nanos(unit: &str) -> Option<u128> {
     })
 }
 
-/// More digits than any duration needs; keeps the arithmetic far from its limits.
+/// More digits than any duration needs; keeps the arithmetic far from overflow.
 const MAX_DIGITS: usize = 20;
 
-/// Reads a Go duration that is not negative: `0`, `200ms`, `1.5h`, `1m30s`.
+/// Parses a Go duration that is not negative: `0`, `200ms`, `1.5h`, `1m30s`.
 pub fn parse_go_duration(text: &str) -> Option<Duration> {
     let nanos = go_duration_nanos(text).ok()?;
     u64::try_from(nanos).ok().map(Duration::from_nanos)
 }
 
-/// Writes a duration as Go prints it, down to milliseconds: `10s`, `1m20s`, `5m0s`, `250ms`.
+/// Formats a duration as Go prints it, down to milliseconds: `10s`, `1m20s`, `5m0s`, `250ms`.
 pub fn format_go_duration(duration: Duration) -> String {
     let (secs, millis) = (duration.as_secs(), duration.subsec_millis());
     if secs == 0 && millis != 0 {

@@ -1,19 +1,19 @@
-//! Identities: who a Job or a Pod is, and where a Pod's record lies.
+//! Models identities: UIDs, Job keys, and the slot of a Pod's record.
 
 use std::fmt;
 
 use compact_str::CompactString;
 
-/// The UID of an API object, which the API server makes as a UUID: 16 bytes, not 36.
+/// The UID of an API object. The API server generates a UUID: 16 bytes, not 36.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Uid {
-    // Two halves, not one number: that would make every record a multiple of 16 bytes.
+    // Two halves: one u128 would align every record to 16 bytes.
     high: u64,
     low: u64,
 }
 
 impl Uid {
-    /// Reads the usual text form; `None` for anything that would not print back the same.
+    /// Parses the canonical text form; `None` for anything that would not print back the same.
     pub fn parse(text: &str) -> Option<Self> {
         let bytes = text.as_bytes();
         if bytes.len() != 36 {
@@ -87,18 +87,18 @@ impl fmt::Display for JobKey {
     }
 }
 
-/// Which Job is meant. A UID alone does not say: whoever refers to a Job writes down any UID he likes. The
-/// namespace is that of the object that refers, so nobody ever means a Job of another namespace; and one
-/// who writes another name means another Job, which there is not.
+/// Identifies the Job that a reference means. A UID alone is not enough: a client may write any UID into an
+/// ownerReference. The namespace is that of the referring object, so a reference never means a Job of another
+/// namespace. A reference with a wrong name means a Job that does not exist.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobId {
-    /// Its UID. Compared first, as it nearly always differs.
+    /// Its UID, compared first because it nearly always differs.
     pub uid: Uid,
     /// Its namespace and name.
     pub key: JobKey,
 }
 
-/// Where a Pod's record lies in its Job's table: dense, small, reused after the Pod is gone.
+/// The position of a Pod's record in its Job's table: dense, small, reused after the Pod is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Slot(pub u32);
 

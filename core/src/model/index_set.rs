@@ -1,7 +1,7 @@
-//! A set of completion indexes, and its text form in a Job's status (`0-2,4,6,7`).
+//! Stores a set of completion indexes and converts it from and to its text form in a Job's status (`0-2,4,6,7`).
 //!
-//! As upstream's `parseIndexesFromString` reads it (docs/rules/jobs.md, 3.6): leniently, as a controller must
-//! be that meets a status somebody else wrote; the API server's strict reading lives with the API server.
+//! Parses as upstream's `parseIndexesFromString` does (docs/rules/jobs.md, 3.6). It is lenient, because a controller
+//! reads statuses that other clients wrote. The API server has its own strict parser.
 
 use std::{fmt, iter, ops::Range};
 
@@ -22,9 +22,8 @@ impl IndexSet {
         Self(bits)
     }
 
-    /// Reads the status text of a Job with `completions` indexes: an item that is no number or
-    /// interval is skipped, reading stops at the first item that starts beyond the last index,
-    /// and an interval that runs past it is clipped.
+    /// Parses the status text of a Job with `completions` indexes. An item that is no number or interval is skipped.
+    /// Parsing stops at the first item that starts beyond the last index. An interval that runs past it is clipped.
     pub fn parse(text: &str, completions: u32) -> Self {
         let mut bits = RoaringBitmap::new();
         for item in text.split(',') {
@@ -40,27 +39,27 @@ impl IndexSet {
         Self(bits)
     }
 
-    /// Adds an index; whether it was new.
+    /// Adds an index. Returns true if it was new.
     pub fn insert(&mut self, index: u32) -> bool {
         self.0.insert(index)
     }
 
-    /// Takes an index out; whether it was there.
+    /// Removes an index. Returns true if it was present.
     pub fn remove(&mut self, index: u32) -> bool {
         self.0.remove(index)
     }
 
-    /// Whether the index is in the set.
+    /// Returns true if the index is in the set.
     pub fn contains(&self, index: u32) -> bool {
         self.0.contains(index)
     }
 
-    /// How many indexes there are.
+    /// The number of indexes.
     pub fn len(&self) -> u32 {
         u32::try_from(self.0.len()).unwrap_or(u32::MAX)
     }
 
-    /// Whether there is none.
+    /// Returns true if the set is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -70,17 +69,17 @@ impl IndexSet {
         self.0.min()
     }
 
-    /// How many indexes there are up to and including this one.
+    /// The number of indexes up to and including this one.
     pub fn rank(&self, index: u32) -> u32 {
         u32::try_from(self.0.rank(index)).unwrap_or(u32::MAX)
     }
 
-    /// How many indexes of a range there are. Costs a look at the part of the bitmap where the range lies.
+    /// The number of indexes within a range. Reads only the part of the bitmap that covers the range.
     pub fn count_in(&self, range: Range<u32>) -> u32 {
         u32::try_from(self.0.range_cardinality(range)).unwrap_or(u32::MAX)
     }
 
-    /// The lowest index that is not below this one.
+    /// The lowest index at or above this one.
     pub fn first_from(&self, index: u32) -> Option<u32> {
         self.0.range(index..).next()
     }
@@ -90,7 +89,7 @@ impl IndexSet {
         self.0.range(..index).next_back()
     }
 
-    /// Whether no index is in both sets.
+    /// Returns true if no index is in both sets.
     pub fn is_disjoint(&self, other: &Self) -> bool {
         self.0.is_disjoint(&other.0)
     }
@@ -105,12 +104,12 @@ impl IndexSet {
         self.0 |= &other.0;
     }
 
-    /// Takes out every index of `other`.
+    /// Removes every index of `other`.
     pub fn subtract(&mut self, other: &Self) {
         self.0 -= &other.0;
     }
 
-    /// How many indexes are in both sets.
+    /// The number of indexes in both sets.
     pub fn intersection_len(&self, other: &Self) -> u32 {
         u32::try_from(self.0.intersection_len(&other.0)).unwrap_or(u32::MAX)
     }
@@ -125,7 +124,7 @@ impl FromIterator<u32> for IndexSet {
 impl fmt::Display for IndexSet {
     /// Ascending, no spaces; a run of two is `5,6`, a longer run `5-7`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The bitmap gives a word of bits at a time, but breaks runs where one of its containers ends.
+        // The bitmap yields a run of bits at a time, but breaks runs at the boundaries of its containers.
         let mut indexes = self.0.iter();
         let mut pieces = iter::from_fn(|| indexes.next_range()).peekable();
         let mut separator = "";

@@ -1,4 +1,4 @@
-//! A Job as decisions see it: the fields lakh acts on, parsed once.
+//! Models a Job for the decision code: the fields that lakh acts on, parsed once.
 //!
 //! Must not: hold the Pod template (it travels as raw JSON beside the Job) or know of JSON.
 
@@ -8,29 +8,29 @@ use compact_str::CompactString;
 
 use super::{JobId, JobKey, PerIndexLimit, PodFailurePolicy, SuccessPolicy, Time, Uid};
 
-/// A Job.
+/// A Job: metadata, spec and status.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Job {
     /// Its namespace and name.
     pub key: JobKey,
-    /// Who it is; a Job that is made again under the same name is another one.
+    /// Its UID. A Job recreated under the same name has another one.
     pub uid: Uid,
-    /// The version of the object that this was read from.
+    /// The resourceVersion that this was read from.
     pub resource_version: u64,
-    /// Grows with each change of the spec.
+    /// Increases with each change of the spec.
     pub generation: i64,
     /// Its creationTimestamp.
     pub created: Option<Time>,
-    /// It has a deletionTimestamp.
+    /// Set if the Job has a deletionTimestamp.
     pub deleting: bool,
-    /// What is wanted.
+    /// The desired state.
     pub spec: JobSpec,
-    /// What has been observed and counted.
+    /// The observed state and the counters.
     pub status: JobStatus,
 }
 
 impl Job {
-    /// What those write down who mean it.
+    /// Returns the identity that an ownerReference to this Job carries.
     pub fn id(&self) -> JobId {
         JobId {
             uid: self.uid,
@@ -39,41 +39,41 @@ impl Job {
     }
 }
 
-/// What is wanted of a Job.
+/// The spec of a Job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobSpec {
-    /// How many Pods may be active at once.
+    /// The maximum number of active Pods.
     pub parallelism: u32,
-    /// How many must succeed; `None` makes the Job a work queue.
+    /// The number of successes required. `None` makes the Job a work queue.
     pub completions: Option<u32>,
-    /// Whether each completion has an index.
+    /// The completion mode: with or without indexes.
     pub mode: CompletionMode,
-    /// How many failed Pods (or restarts) are borne.
+    /// The number of failed Pods (or restarts) tolerated.
     pub backoff_limit: u32,
-    /// How long the Job may be active.
+    /// The maximum time that the Job may be active.
     pub active_deadline: Option<Duration>,
-    /// How long the Job stays once it has finished; none for ever.
+    /// The time until a finished Job is deleted. `None` keeps it for ever.
     pub ttl_after_finished: Option<Duration>,
-    /// Whether no Pod may run for now.
+    /// The Job is suspended: no Pod may run.
     pub suspend: bool,
-    /// What a kubelet does when a container of the template ends.
+    /// The restart policy of the Pod template.
     pub restart_policy: RestartPolicy,
-    /// When a Pod that goes away is replaced.
+    /// When a Pod that is going away is replaced.
     pub pod_replacement: PodReplacement,
-    /// What is done with failed Pods, by how they failed.
+    /// The policy for failed Pods, by how they failed.
     pub pod_failure: Option<PodFailurePolicy>,
-    /// How many failures are borne index by index.
+    /// The failures tolerated per index.
     pub per_index: Option<PerIndexLimit>,
-    /// Which successes are enough.
+    /// The successes that complete the Job early.
     pub success: Option<SuccessPolicy>,
     /// The controller that manages the Job, if the field is set.
     pub managed_by: Option<CompactString>,
-    /// Whether the template says itself with which Pods it is scheduled.
+    /// The template sets its own scheduling group.
     pub own_scheduling_group: bool,
 }
 
 impl Default for JobSpec {
-    /// What the API server makes of an empty spec.
+    /// Returns the spec that the API server makes of an empty one.
     fn default() -> Self {
         Self {
             parallelism: 1,
@@ -95,19 +95,19 @@ impl Default for JobSpec {
 }
 
 impl JobSpec {
-    /// Whether Pods have completion indexes.
+    /// Returns true if Pods have completion indexes.
     pub fn is_indexed(&self) -> bool {
         self.mode == CompletionMode::Indexed
     }
 
-    /// Whether the Pods make a gang: all run at once, or none can do its work.
+    /// Returns true if the Pods are a gang: all must run at once, or none can work.
     pub fn is_gang(&self) -> bool {
         let all_at_once = self.completions == Some(self.parallelism);
         self.is_indexed() && self.parallelism > 1 && all_at_once && !self.own_scheduling_group
     }
 }
 
-/// Whether each of a Job's completions has an index.
+/// The mode in which a Job's completions are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CompletionMode {
     /// Any Pod's success counts.
@@ -118,7 +118,7 @@ pub enum CompletionMode {
     Unrecognized,
 }
 
-/// What a kubelet does when a container ends.
+/// The kubelet's action when a container ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RestartPolicy {
     /// The Pod ends with its containers.
@@ -127,7 +127,7 @@ pub enum RestartPolicy {
     OnFailure,
 }
 
-/// When a Pod that goes away is replaced.
+/// When a Pod that is going away is replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PodReplacement {
     /// As soon as it is being deleted.
@@ -136,10 +136,10 @@ pub enum PodReplacement {
     Failed,
 }
 
-/// What has been observed of a Job and counted.
+/// The status of a Job.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct JobStatus {
-    /// Pods neither ended nor being deleted.
+    /// Pods that have neither ended nor are being deleted.
     pub active: u32,
     /// Active Pods with condition Ready.
     pub ready: Option<u32>,
@@ -157,21 +157,21 @@ pub struct JobStatus {
     pub uncounted: Option<Uncounted>,
     /// The conditions, in the order in which they were added.
     pub conditions: Vec<Condition>,
-    /// When the controller first acted on the Job, or it was last resumed.
+    /// When the controller first acted on the Job, or when the Job was last resumed.
     pub start_time: Option<Time>,
-    /// When it became Complete.
+    /// When the Job became Complete.
     pub completion_time: Option<Time>,
 }
 
 impl JobStatus {
-    /// Whether a controller has taken up the Job: it gets a start time or a condition at once.
+    /// Returns true if a controller has taken up the Job. A controller sets a start time or a condition at once.
     pub fn has_begun(&self) -> bool {
         self.start_time.is_some() || !self.conditions.is_empty()
     }
 
     /// Compares this status with a later one.
     ///
-    /// Each field is named, so that a new one cannot be added without a decision.
+    /// Destructures all fields, so that a new field needs a decision here.
     pub fn change_to(&self, next: &Self) -> StatusChange {
         let Self {
             active,
@@ -206,7 +206,7 @@ impl JobStatus {
         }
     }
 
-    /// The conditions that say how the Job ends, whatever their order among others.
+    /// The conditions about the Job's end, in a fixed order.
     fn ends(&self) -> impl Iterator<Item = &Condition> {
         let ends = [
             ConditionKind::SuccessCriteriaMet,
@@ -218,43 +218,43 @@ impl JobStatus {
         all.flat_map(|kind| self.conditions.iter().filter(move |found| found.is(kind)))
     }
 
-    /// When the current run began: the last change of `Suspended` to False. None if the Job is suspended or never was.
+    /// Start of the current run: the last change of `Suspended` to False. None if the Job is suspended or never was.
     pub fn run_start(&self) -> Option<Time> {
         let mut conditions = self.conditions.iter();
         let found = conditions.find(|found| found.is(ConditionKind::Suspended))?;
         found.last_transition.filter(|_| !found.is_true())
     }
 
-    /// The condition of a kind that is True.
+    /// Returns the condition of this kind if it is True.
     pub fn true_condition(&self, kind: ConditionKind) -> Option<&Condition> {
         self.conditions
             .iter()
             .find(|condition| condition.is(kind) && condition.is_true())
     }
 
-    /// Whether the Job is Complete or Failed.
+    /// Returns true if the Job is Complete or Failed.
     pub fn is_finished(&self) -> bool {
         self.true_condition(ConditionKind::Complete).is_some()
             || self.true_condition(ConditionKind::Failed).is_some()
     }
 }
 
-/// The difference between two statuses of a Job, from the least to the most consequential one.
+/// The difference between two statuses of a Job, from least to most consequential.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum StatusChange {
-    /// In nothing.
+    /// No difference.
     None,
-    /// Only in fields that others than Job controllers write: the start time, which Kueue clears on a suspended Job,
+    /// Only fields that clients other than Job controllers write: the start time (Kueue clears it on a suspended Job),
     /// `Suspended`, and conditions that do not concern the Job's end.
     Shared,
-    /// In `active`, `ready` or `terminating`. Only a Job controller writes them, and each computes them from the Pods.
+    /// `active`, `ready` or `terminating`. Only a Job controller writes them, and each computes them from the Pods.
     Gauges,
-    /// In counts or decisions: counters, indexes, `uncountedTerminatedPods`, conditions about the Job's end.
+    /// Counts or decisions: counters, indexes, `uncountedTerminatedPods`, conditions about the Job's end.
     Counts,
 }
 
 impl StatusChange {
-    /// Returns whether only a Job controller writes such a change.
+    /// Returns true if only a Job controller writes such a change.
     pub fn is_by_job_controller(self) -> bool {
         self >= Self::Gauges
     }
@@ -267,36 +267,36 @@ pub struct Uncounted {
     pub succeeded: Vec<Uid>,
     /// Pods that failed.
     pub failed: Vec<Uid>,
-    /// Entries of `succeeded` that are no UID of any Pod an API server could have made.
+    /// Entries of `succeeded` that are not a UID that an API server could have generated.
     pub strange_succeeded: u32,
-    /// Entries of `failed` likewise.
+    /// Such entries of `failed`.
     pub strange_failed: u32,
 }
 
 impl Uncounted {
-    /// Whether no Pod waits to be counted.
+    /// Returns true if no Pod waits to be counted.
     pub fn is_empty(&self) -> bool {
         self == &Self::default()
     }
 }
 
-/// The kinds of condition that lakh reads or writes.
+/// The condition types that lakh reads or writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConditionKind {
-    /// No Pod may run for now.
+    /// The Job is suspended: no Pod may run.
     Suspended,
     /// The Job will be Complete once its Pods are gone.
     SuccessCriteriaMet,
     /// The Job will be Failed once its Pods are gone.
     FailureTarget,
-    /// Ended well.
+    /// The Job succeeded.
     Complete,
-    /// Ended badly.
+    /// The Job failed.
     Failed,
 }
 
 impl ConditionKind {
-    /// The API's word.
+    /// The condition's `type` in the API.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Suspended => "Suspended",
@@ -308,25 +308,25 @@ impl ConditionKind {
     }
 }
 
-/// One condition of a Job; kinds that lakh does not know are carried along untouched.
+/// A condition of a Job. Types that lakh does not know are kept unchanged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Condition {
-    /// The API's word for its kind.
+    /// The condition's `type`.
     pub kind: CompactString,
     /// `True`, `False` or `Unknown`.
     pub status: CompactString,
-    /// Why, as one word.
+    /// A one-word reason.
     pub reason: CompactString,
-    /// Why, for people.
+    /// A human-readable message.
     pub message: String,
-    /// When it was last looked at.
+    /// `lastProbeTime`.
     pub last_probe: Option<Time>,
-    /// When its status last changed.
+    /// When `status` last changed.
     pub last_transition: Option<Time>,
 }
 
 impl Condition {
-    /// A condition that became True at `now`.
+    /// Creates a condition that became True at `now`.
     pub fn new_true(kind: ConditionKind, reason: &str, message: &str, now: Time) -> Self {
         Self {
             kind: CompactString::const_new(kind.as_str()),
@@ -338,12 +338,12 @@ impl Condition {
         }
     }
 
-    /// Whether it is of this kind.
+    /// Returns true if the condition has this type.
     pub fn is(&self, kind: ConditionKind) -> bool {
         self.kind == kind.as_str()
     }
 
-    /// Whether its status is True.
+    /// Returns true if its status is True.
     pub fn is_true(&self) -> bool {
         self.status == "True"
     }

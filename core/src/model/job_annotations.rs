@@ -1,48 +1,48 @@
-//! What a Job may ask lakh for, beside its work, by annotations.
+//! Parses the annotations by which a Job requests extra features.
 //!
-//! Must not: know what becomes of it.
+//! Must not: know the effect of an annotation.
 
 use compact_str::CompactString;
 
-/// Asks for a record of each index.
+/// Requests a record of each index.
 pub const INDEX_RECORD: &str = "lakh.dev/index-record";
 
-/// Asks for Events that sum up what Pods failed of.
+/// Requests Events that summarize the causes of Pod failures.
 pub const FAILURE_SUMMARY: &str = "lakh.dev/failure-summary";
 
-/// Asks for metrics of this one Job.
+/// Requests metrics of this one Job.
 pub const JOB_METRICS: &str = "lakh.dev/job-metrics";
 
-/// Letters of an odd value that are kept, to be told.
+/// Characters of an unrecognized value that are kept for the message about it.
 const SHOWN: usize = 40;
 
-/// What an annotation says that turns something on.
+/// The value of an annotation that turns a feature on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum AnnotationSwitch {
-    /// It is not there.
+    /// The annotation is absent.
     #[default]
     Unset,
     /// `true`.
     On,
     /// `false`.
     Off,
-    /// Anything else; this is how it begins.
+    /// Any other value, truncated.
     Odd(CompactString),
 }
 
-/// The annotations of a Job that mean something to lakh.
+/// The annotations of a Job that lakh reads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JobAnnotations {
-    /// By [`INDEX_RECORD`].
+    /// The value of [`INDEX_RECORD`].
     pub index_record: AnnotationSwitch,
-    /// By [`FAILURE_SUMMARY`].
+    /// The value of [`FAILURE_SUMMARY`].
     pub failure_summary: AnnotationSwitch,
-    /// By [`JOB_METRICS`].
+    /// The value of [`JOB_METRICS`].
     pub job_metrics: AnnotationSwitch,
 }
 
 impl AnnotationSwitch {
-    /// Reads a value.
+    /// Parses a value.
     pub fn parse(text: &str) -> Self {
         match text {
             "true" => Self::On,
@@ -53,12 +53,12 @@ impl AnnotationSwitch {
 }
 
 impl JobAnnotations {
-    /// Whether none of them is there.
+    /// Returns true if all of them are absent.
     pub fn is_unset(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Those that cannot be read, with their names.
+    /// The annotations with an unrecognized value: name and value.
     pub fn odd(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let all = [
             (INDEX_RECORD, &self.index_record),

@@ -1,4 +1,4 @@
-//! Labels, and label selectors: which Pods a Job's selector matches.
+//! Models labels and label selectors, and matches them.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -7,13 +7,13 @@ use smallvec::SmallVec;
 
 use super::{CONTROLLER_UID, Uid};
 
-/// Something that has labels.
+/// An object with labels.
 pub trait Labelled {
     /// The value of the label with this key.
     fn label(&self, key: &str) -> Option<&str>;
 }
 
-/// An object's labels, to keep.
+/// An object's labels, owned.
 pub type Labels = BTreeMap<CompactString, CompactString>;
 
 impl Labelled for Labels {
@@ -22,17 +22,17 @@ impl Labelled for Labels {
     }
 }
 
-/// A Pod's labels where they came, to look at: most Pods' are looked at once and not kept.
+/// A Pod's labels, borrowed from the input: most are looked up once and not kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodLabels<'a>(SmallVec<[(Cow<'a, str>, Cow<'a, str>); 6]>);
 
 impl<'a> PodLabels<'a> {
-    /// Whether there is none.
+    /// Returns true if there is no label.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The same, to keep.
+    /// Copies the labels into an owned map.
     pub fn to_labels(&self) -> Labels {
         let compact = |text: &Cow<'a, str>| CompactString::new(text);
         let pairs = self.0.iter();
@@ -40,14 +40,14 @@ impl<'a> PodLabels<'a> {
         pairs.collect()
     }
 
-    /// The same, without what they were read from.
+    /// Returns the same labels without borrowed data.
     pub fn into_owned(self) -> PodLabels<'static> {
         let own = |text: Cow<'_, str>| Cow::Owned(text.into_owned());
         let pairs = self.0.into_iter();
         PodLabels(pairs.map(|(key, value)| (own(key), own(value))).collect())
     }
 
-    /// Adds one.
+    /// Adds a label.
     pub fn push(&mut self, key: impl Into<Cow<'a, str>>, value: impl Into<Cow<'a, str>>) {
         self.0.push((key.into(), value.into()));
     }
@@ -55,52 +55,52 @@ impl<'a> PodLabels<'a> {
 
 impl Labelled for PodLabels<'_> {
     fn label(&self, key: &str) -> Option<&str> {
-        // Of several the last counts, as in a map.
+        // The last of equal keys counts, as in a map.
         let mut pairs = self.0.iter().rev();
         let (_, value) = pairs.find(|(found, _)| found == key)?;
         Some(value)
     }
 }
 
-/// A label selector. All that it requires must hold; requiring nothing, it matches everything.
+/// A label selector. All requirements must hold; an empty selector matches everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[doc(alias = "LabelSelector")]
 pub struct Selector {
-    /// Labels that must be there with these values.
+    /// Labels that must be present with these values.
     pub match_labels: Labels,
-    /// What else is required.
+    /// Further requirements.
     pub match_expressions: Vec<Requirement>,
 }
 
-/// What a selector requires of one label.
+/// A requirement on one label.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[doc(alias = "LabelSelectorRequirement")]
 pub struct Requirement {
     /// The label's key.
     pub key: CompactString,
-    /// How its value is looked at.
+    /// The comparison.
     pub operator: Operator,
-    /// Values to compare it with.
+    /// The values to compare with.
     pub values: Vec<CompactString>,
 }
 
-/// How a requirement looks at a label.
+/// The comparison that a requirement makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operator {
-    /// It is there with one of the values.
+    /// The label has one of the values.
     In,
-    /// It has none of the values.
+    /// The label has none of the values.
     NotIn,
-    /// It is there.
+    /// The label is present.
     Exists,
-    /// It is not there.
+    /// The label is absent.
     DoesNotExist,
-    /// One that nobody knows here: it is not to be acted on.
+    /// An unknown operator. It matches nothing.
     Unrecognized,
 }
 
 impl Selector {
-    /// Whether an object with these labels is meant.
+    /// Returns true if an object with these labels is selected.
     #[doc(alias = "Matches")]
     pub fn matches(&self, labels: &impl Labelled) -> bool {
         let mut equal = self.match_labels.iter();
@@ -108,7 +108,7 @@ impl Selector {
             && self.match_expressions.iter().all(|one| one.holds(labels))
     }
 
-    /// Whether it asks for the label with this Job's UID ([`wears_uid`]) and for nothing else.
+    /// Returns true if it requires only the label with this Job's UID ([`wears_uid`]).
     pub fn means_wearers_of(&self, job: Uid) -> bool {
         self.match_expressions.is_empty()
             && self.match_labels.len() == 1
@@ -116,7 +116,7 @@ impl Selector {
     }
 }
 
-/// Whether an object has the label that the server gives the Pods of the Job with this UID.
+/// Returns true if an object has the label that the server gives the Pods of the Job with this UID.
 pub fn wears_uid(labels: &impl Labelled, job: Uid) -> bool {
     labels.label(CONTROLLER_UID).and_then(Uid::parse) == Some(job)
 }

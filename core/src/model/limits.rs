@@ -1,4 +1,4 @@
-//! The numbers that an operator may tune; the defaults are Kubernetes'.
+//! Lists the limits that an operator may tune; the defaults are Kubernetes'.
 //!
 //! They are constants in upstream's `job_controller.go`, or flags of kube-controller-manager
 //! (docs/rules/jobs.md, 0).
@@ -10,19 +10,18 @@ use super::Exponential;
 /// The limits of one controller, the same for all its Jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Status writes that only carry Pod progress are at least this far apart, per Job.
+    /// The minimum interval between a Job's status writes that only report Pod progress.
     pub sync_batch_period: Duration,
-    /// How long a Job waits after failed Pods before it makes new ones.
+    /// The delay before a Job replaces failed Pods.
     pub pod_failure_backoff: Exponential,
-    /// How long a Job waits before it repeats a refused write.
+    /// The delay before a Job retries a refused write.
     pub retry_backoff: Exponential,
-    /// How many UIDs one status write may list as finished but not yet counted.
+    /// The maximum number of UIDs in `uncountedTerminatedPods` of one status write.
     pub max_uncounted_pods: u32,
-    /// How many Pod creations, and as many finalizer removals and deletions, one Job may have
-    /// under way at once.
+    /// The maximum number of concurrent Pod creations per Job, and likewise of finalizer removals and deletions.
     pub max_pod_writes: u32,
-    /// How long nobody else may have done what is to be done for a Job that another controller works on, too, until
-    /// this one does it. None: nobody asks whether there is another.
+    /// The time before lakh creates missing Pods of a Job that another controller also works on. It restarts with each
+    /// sign of that controller. None turns the detection of other controllers off.
     pub alone_after: Option<Duration>,
 }
 

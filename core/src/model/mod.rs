@@ -1,7 +1,6 @@
-//! The shared nouns.
+//! Defines the value types that all modules share.
 //!
-//! Responsible for: Kubernetes' things as small values.
-//! Must not: use any other module of the project, read a clock, or do IO.
+//! Responsible for: Kubernetes objects and their parts as small values.
 
 mod backoff;
 mod cron_job;

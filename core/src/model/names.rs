@@ -1,8 +1,8 @@
-//! The names of a Job's Pods, and of its Workload and PodGroup.
+//! Generates the names of a Job's Pods, Workload and PodGroup.
 //!
-//! They follow upstream's `podGenerateNameWithIndex`, and its Job controller for the objects of a gang. The
-//! random-looking part of a Pod's name follows from the Job's UID, the Pod's index, the Job's run and a count. So every
-//! controller gives the same Pod the same name, and the API server refuses to make it twice.
+//! Pod names follow upstream's `podGenerateNameWithIndex`; names of gang objects follow its Job controller. The
+//! random-looking part of a Pod's name is derived from the Job's UID, the Pod's index, the Job's run and a count. So
+//! every controller gives the same Pod the same name, and the API server refuses to create it twice.
 
 use std::fmt::{Display, Write as _};
 
@@ -13,10 +13,10 @@ use super::{Time, Uid};
 /// The alphabet that the API server uses for generated names: no vowels, no look-alikes.
 const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
-/// Stands in [`DIGITS`] for what is no letter of the alphabet.
+/// Marks bytes in [`DIGITS`] that are not in the alphabet.
 const NO_DIGIT: u8 = u8::MAX;
 
-/// Where a letter stands in the alphabet. Each Pod's name is read once.
+/// The position of each byte in the alphabet. A table, because each Pod's name is parsed once.
 const DIGITS: [u8; 256] = {
     let mut digits = [NO_DIGIT; 256];
     let mut at = 0;
@@ -27,20 +27,19 @@ const DIGITS: [u8; 256] = {
     digits
 };
 
-/// How many suffixes of five letters there are.
+/// The number of suffixes of five letters.
 pub const SUFFIXES: u32 = 27 * 27 * 27 * 27 * 27;
 
-/// A step that shares no factor with 27^5: counting by it meets every suffix once, and neighbours do not
-/// look alike.
+/// A step that is coprime to 27^5: counting by it visits every suffix once, and consecutive suffixes look different.
 const STEP: u64 = 8_675_309;
 
-/// What undoes a step: their product is 1 modulo 27^5.
+/// The inverse of [`STEP`]: their product is 1 modulo 27^5.
 const STEP_BACK: u64 = 8_101_670;
 
-/// Pod names are cut so that the part before the suffix has at most this many characters.
+/// The part of a Pod's name before the suffix is cut to this many characters.
 const PREFIX_MAX: usize = 58;
 
-/// The longest name of an API object.
+/// The maximum length of an object's name.
 const NAME_MAX: usize = 253;
 
 /// The last five letters of a Pod's name.
@@ -48,7 +47,7 @@ const NAME_MAX: usize = 253;
 pub struct PodSuffix([u8; 5]);
 
 impl PodSuffix {
-    /// The `count`-th suffix of a series; no two of a series are alike until all have been used.
+    /// The `count`-th suffix of a series. A series repeats only after all suffixes have been used.
     pub fn nth(series: Series, count: u32) -> Self {
         let step = u64::from(count) * STEP % u64::from(SUFFIXES);
         let mut rest = (series.0 + step) % u64::from(SUFFIXES);
@@ -60,7 +59,7 @@ impl PodSuffix {
         Self(letters)
     }
 
-    /// Where in a series the suffix stands: below [`SUFFIXES`].
+    /// The suffix's position in a series: below [`SUFFIXES`].
     pub fn count(self, series: Series) -> u32 {
         let number = self.0.iter().rev().fold(0, |number, letter| {
             number * 27 + u64::from(DIGITS[usize::from(*letter)])
@@ -69,7 +68,7 @@ impl PodSuffix {
         (steps % u64::from(SUFFIXES) * STEP_BACK % u64::from(SUFFIXES)) as u32
     }
 
-    /// Takes the suffix off a Pod's name, if the name ends like a generated one.
+    /// Extracts the suffix of a Pod's name, if the name ends like a generated one.
     pub fn of_name(name: &str) -> Option<Self> {
         let letters: [u8; 5] = name.as_bytes().last_chunk().copied()?;
         letters
@@ -84,15 +83,14 @@ impl PodSuffix {
     }
 }
 
-/// The suffixes of Pods that are told apart by a count alone: those of an index, or of a Job without
-/// indexes.
+/// The sequence of suffixes of Pods that differ only by a count: those of an index, or of a Job without indexes.
 ///
-/// Controllers of different versions may be at work at once, so the series of a Job never changes.
+/// Controllers of different versions may run at once, so a Job's series must never change between versions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Series(u64);
 
 impl Series {
-    /// The series of a Job's index, or of a Job without indexes.
+    /// Returns the series of a Job's index, or of a Job without indexes.
     pub const fn new(job: Uid, index: Option<u32>) -> Self {
         let uid = job.as_u128();
         let job = mix(mix((uid >> 64) as u64) ^ uid as u64);
@@ -104,9 +102,9 @@ impl Series {
     }
 }
 
-/// The first count of the run of a Job that began at this time.
+/// The first count of the Job's run that began at this time.
 ///
-/// Like a series, it never changes from version to version.
+/// Like a series, it must never change between versions.
 pub fn first_count(job: Uid, run: Time) -> u32 {
     let uid = job.as_u128();
     let seconds = run.as_millis().div_euclid(1000) as u64;
@@ -114,7 +112,7 @@ pub fn first_count(job: Uid, run: Time) -> u32 {
     (number % u64::from(SUFFIXES)) as u32
 }
 
-/// The end of SplitMix64: numbers that are close come far apart.
+/// One step of SplitMix64: close inputs give distant outputs.
 const fn mix(number: u64) -> u64 {
     let number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let number = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -122,7 +120,7 @@ const fn mix(number: u64) -> u64 {
     number ^ number >> 31
 }
 
-/// What stands before the suffix in the name of a Pod without completion index.
+/// The part before the suffix in the name of a Pod without completion index.
 pub fn generate_name(job: &str) -> CompactString {
     let mut prefix = CompactString::new(job);
     if job.len() < NAME_MAX {
@@ -131,7 +129,7 @@ pub fn generate_name(job: &str) -> CompactString {
     prefix
 }
 
-/// What stands before the suffix in the name of the Pod of a completion index.
+/// The part before the suffix in the name of a Pod with a completion index.
 #[doc(alias = "podGenerateNameWithIndex")]
 pub fn generate_name_indexed(job: &str, index: u32) -> CompactString {
     let mut tail = CompactString::default();
@@ -141,24 +139,22 @@ pub fn generate_name_indexed(job: &str, index: u32) -> CompactString {
     prefix
 }
 
-/// A Pod's whole name from its prefix; the API server cuts long prefixes the same way.
+/// A Pod's full name from its prefix; the API server cuts long prefixes the same way.
 pub fn pod_name(generate_name: &str, suffix: PodSuffix) -> CompactString {
     let mut name = CompactString::new(&generate_name[..generate_name.len().min(PREFIX_MAX)]);
     name.push_str(suffix.as_str());
     name
 }
 
-/// The name of a Job's Workload: the same for the Job whenever it is asked for, and another one for
-/// a Job that is made again under the same name.
+/// The name of a Job's Workload. It is stable for one Job, and differs for a Job recreated under the same name.
 pub fn workload_name(job: &str, uid: impl Display) -> CompactString {
-    // The type stands before the value in the text that upstream hashes.
+    // Upstream hashes the value with its type in front.
     let hash = letters(fnv1a(format!("(types.UID){uid}").bytes()));
     let room = NAME_MAX - hash.len() - 1;
     format_compact!("{}-{hash}", cut(job, room))
 }
 
-/// The name of the PodGroup of one of a Workload's templates. Where both names are too long, each
-/// keeps half of the room.
+/// The name of the PodGroup of a Workload's template. If both names are too long, each gets half of the space.
 pub fn pod_group_name(workload: &str, template: &str) -> CompactString {
     let hash = letters(fnv1a(workload.bytes().chain(template.bytes())));
     let room = NAME_MAX - hash.len() - 2;
@@ -176,7 +172,7 @@ fn fnv1a(bytes: impl Iterator<Item = u8>) -> u32 {
     })
 }
 
-/// The decimal digits of a number, each as a letter that cannot make up a word.
+/// The decimal digits of a number, each as a letter; the letters spell no word.
 fn letters(number: u32) -> String {
     let letter = |digit: u8| char::from(ALPHABET[usize::from(digit) % ALPHABET.len()]);
     number.to_string().bytes().map(letter).collect()
@@ -250,7 +246,7 @@ mod tests {
             pod_group_name(&workload, "test-job-pgt-0"),
             "test-job-6ff4fbf9db-test-job-pgt-0-5cdc87fdc8"
         );
-        // As the built-in controller of 1.36 named them on a cluster.
+        // Names that the built-in controller of 1.36 gave on a cluster.
         let workload = workload_name("bravo", "c7b91994-46eb-43d6-8ddf-2b1d5ab545a5");
         assert_eq!(workload, "bravo-7bfb75df66");
         assert_eq!(

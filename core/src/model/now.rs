@@ -1,19 +1,19 @@
-//! Points in time by the two clocks, and timeouts; nothing here reads a clock.
+//! Models points in time on the wall clock and the monotonic clock, and timeouts. Nothing here reads a clock.
 //!
 //! The wall clock ([`Time`]) has the date; people and time servers set it. The monotonic clock ([`Monotonic`]) only
-//! measures durations; nobody sets it. Dates are shown and compared by the first, waits of a given length go by the
-//! second. The types do not mix.
+//! measures durations and is never set. Dates are displayed and compared on the wall clock. Waits of a given length use
+//! the monotonic clock. The types do not mix.
 
 use std::{ops, time::Duration};
 
 use super::Time;
 
-/// Milliseconds of the monotonic clock, since some time at the program's start.
+/// Milliseconds of the monotonic clock; its zero lies near the program's start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Monotonic(u64);
 
 impl Monotonic {
-    /// Later than any clock will show.
+    /// Later than any reading of the clock.
     pub const MAX: Self = Self(u64::MAX);
 
     /// A time from milliseconds since the clock's start.
@@ -26,12 +26,12 @@ impl Monotonic {
         Self(secs.saturating_mul(1000))
     }
 
-    /// How long ago the clock's start was.
+    /// The duration since the clock's start.
     pub const fn since_start(self) -> Duration {
         Duration::from_millis(self.0)
     }
 
-    /// How long ago `earlier` was; zero if it lies ahead.
+    /// The duration since `earlier`; zero if it lies ahead.
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(self.0.saturating_sub(earlier.0))
     }
@@ -46,18 +46,18 @@ impl ops::Add<Duration> for Monotonic {
     }
 }
 
-/// What both clocks show.
+/// A simultaneous reading of both clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Now {
-    /// The time of day, for what is written, or compared with what was written.
+    /// The date, to be written or compared with a written date.
     pub wall: Time,
-    /// For waits.
+    /// The base of waits.
     pub monotonic: Monotonic,
 }
 
 impl Now {
-    /// A monotonic clock that began with the Unix epoch and a wall clock that nobody has set since. For tests:
-    /// there is no such pair.
+    /// A monotonic clock that began with the Unix epoch and a wall clock that was never set since. For tests: no real
+    /// clocks agree so.
     pub const fn at(wall: Time) -> Self {
         let monotonic = match wall.as_millis() {
             millis @ 0.. => Monotonic(millis.cast_unsigned()),
@@ -67,7 +67,7 @@ impl Now {
     }
 }
 
-/// Both clocks after so long, if nobody sets one.
+/// The reading of both clocks after a delay, if neither is set.
 impl ops::Add<Duration> for Now {
     type Output = Self;
 
@@ -79,24 +79,24 @@ impl ops::Add<Duration> for Now {
     }
 }
 
-/// When a wait is over: when one clock shows its time here, whichever is the first. The default is never.
+/// The deadline of a wait: it ends when the first of the clocks reaches its time. The default never ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timeout {
-    /// By the monotonic clock.
+    /// The deadline on the monotonic clock.
     pub monotonic: Option<Monotonic>,
-    /// By the wall clock: earlier or later than expected, if that is set meanwhile.
+    /// The deadline on the wall clock. Setting that clock moves the end of the wait.
     pub wall: Option<Time>,
 }
 
 impl Timeout {
-    /// How long it still takes, if nobody sets a clock; none if it is for ever.
+    /// The time left if no clock is set; none if the wait never ends.
     pub fn left(self, now: Now) -> Option<Duration> {
         let monotonic = self.monotonic.map(|at| at.since(now.monotonic));
         let wall = self.wall.map(|at| at.since(now.wall));
         monotonic.into_iter().chain(wall).min()
     }
 
-    /// What comes first of this and another, by each of the clocks.
+    /// The earlier of two timeouts, on each clock.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         Self {

@@ -1,39 +1,39 @@
-//! A Pod as it was observed: its record, and who owns it.
+//! Models a Pod as decoded from an event or a list: its record and its owner.
 
 use compact_str::CompactString;
 
 use super::{JobId, PodEnd, PodLabels, PodRecord};
 
-/// Who controls a Pod.
+/// The controller (owner) of a Pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Controller {
-    /// A Job of the Pod's own namespace, if there is such a one.
+    /// A Job of the Pod's own namespace. The Job may not exist.
     Job(JobId),
-    /// Something that is not a Job.
+    /// An object that is not a Job.
     Other,
-    /// Nobody.
+    /// The Pod has no controller.
     None,
 }
 
-/// A Pod as read from an event or a list.
+/// A Pod decoded from an event or a list.
 #[derive(Clone, Debug)]
 pub struct DecodedPod<'a> {
     /// Its namespace.
     pub namespace: CompactString,
-    /// Its whole name.
+    /// Its full name.
     pub name: CompactString,
-    /// Who controls it.
+    /// Its controlling owner.
     pub controller: Controller,
     /// Its labels.
     pub labels: PodLabels<'a>,
-    /// What is kept of it.
+    /// The part that the cache keeps.
     pub record: PodRecord,
-    /// How it ended, where its Job asks that somebody knows.
+    /// Details of its end, if its Job requests them.
     pub end: Option<Box<PodEnd>>,
 }
 
 impl DecodedPod<'_> {
-    /// The same, without what it was read from.
+    /// Returns the same Pod without borrowed data.
     pub fn into_owned(self) -> DecodedPod<'static> {
         DecodedPod {
             namespace: self.namespace,

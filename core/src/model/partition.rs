@@ -1,25 +1,25 @@
-//! Which range a namespace belongs to: what all replicas that share must agree on.
+//! Maps namespaces to ranges. All replicas that share the work must compute the same mapping.
 //!
-//! Must not: know whose a range is.
+//! Must not: know which replica owns a range.
 
 use super::stable_hash;
 
-/// How namespaces are shared out among ranges.
+/// A division of all namespaces into ranges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Partition {
-    /// How many ranges there are.
+    /// The number of ranges.
     pub ranges: u32,
-    /// How a namespace comes to its range.
+    /// The mapping from a namespace's hash to its range.
     pub by: Division,
 }
 
-/// How a hash comes to a range.
+/// The mapping from a hash to a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Division {
-    /// By its remainder: names that are alike come to different ranges.
+    /// The remainder of the hash. Similar names fall into different ranges.
     Remainder,
-    /// By the interval that it is in, which API servers can select by (KEP-5866). Their hash is the same 64-bit FNV-1a, of
-    /// which the upper bits hardly know the last letters: names that differ only there are in one range.
+    /// The interval that contains the hash. API servers can select by intervals (KEP-5866) with the same 64-bit FNV-1a.
+    /// Its upper bits barely depend on the last letters: names that differ only there share a range.
     Interval,
 }
 
@@ -35,8 +35,8 @@ impl Partition {
         usize::try_from(range).unwrap_or(0)
     }
 
-    /// The `shardSelector` of a list or watch of what is in some of the ranges, which are in their order; none, where a
-    /// server cannot select by them.
+    /// The `shardSelector` for a list or watch of the given ranges, which must be ascending. None for a division that a
+    /// server cannot select by.
     pub fn selector(&self, ranges: impl IntoIterator<Item = usize>) -> Option<String> {
         if self.by != Division::Interval {
             return None;
@@ -50,7 +50,7 @@ impl Partition {
             }
         }
         if intervals.is_empty() {
-            // There is none that selects nothing; this is as good.
+            // No selector matches nothing; this one is as good.
             intervals.push((0, 1));
         }
         let texts = intervals.iter().map(|(start, end)| {
@@ -59,7 +59,7 @@ impl Partition {
         Some(texts.collect::<Vec<_>>().join(" || "))
     }
 
-    /// The least hash that is in a range, or in none before it.
+    /// The lowest hash that belongs to this range or a later one.
     fn start(&self, range: usize) -> u128 {
         ((range as u128) << 64).div_ceil(u128::from(self.ranges.max(1)))
     }

@@ -1,4 +1,4 @@
-//! What lakh keeps of a Pod: a small record of fixed size with only what decisions need.
+//! Stores a Pod as a small record of fixed size: only the fields that decisions need.
 //!
 //! Must not: hold the Pod's object, or anything whose size depends on the Pod's spec.
 
@@ -8,24 +8,24 @@ use compact_str::CompactString;
 
 use super::{FailureFacts, Time, Uid};
 
-/// Where a Pod is in its life.
+/// A Pod's phase.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PodPhase {
-    /// Accepted, not all containers started; also any phase that is none of the others.
+    /// Accepted, not all containers started. Also any phase that lakh does not know.
     #[default]
     Pending,
     /// At least one container runs or will be restarted.
     Running,
-    /// The node does not answer.
+    /// The node does not respond.
     Unknown,
-    /// All containers ended with 0 and stay so.
+    /// All containers exited with 0 and will not restart.
     Succeeded,
     /// All containers ended, at least one with a failure.
     Failed,
 }
 
 impl PodPhase {
-    /// Reads the API's word.
+    /// Parses `status.phase`.
     pub fn of(word: &str) -> Self {
         match word {
             "Running" => Self::Running,
@@ -36,7 +36,7 @@ impl PodPhase {
         }
     }
 
-    /// The API's word.
+    /// The `status.phase` of the API.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "Pending",
@@ -47,27 +47,27 @@ impl PodPhase {
         }
     }
 
-    /// Whether the Pod has ended.
+    /// Returns true if the Pod has ended.
     pub const fn is_terminal(self) -> bool {
         matches!(self, Self::Succeeded | Self::Failed)
     }
 }
 
-/// Yes-or-no facts about a Pod.
+/// Boolean facts about a Pod, as a bit set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PodFlags(u8);
 
 impl PodFlags {
-    /// It carries this controller's tracking finalizer.
+    /// The Pod carries this controller's tracking finalizer.
     pub const FINALIZER: Self = Self(1);
-    /// It has a deletionTimestamp.
+    /// The Pod has a deletionTimestamp.
     pub const DELETING: Self = Self(1 << 1);
-    /// Its condition Ready is True.
+    /// The Pod's condition Ready is True.
     pub const READY: Self = Self(1 << 2);
-    /// It is assigned to a node.
+    /// The Pod is assigned to a node.
     pub const ASSIGNED: Self = Self(1 << 3);
 
-    /// Whether all flags of `other` are set.
+    /// Returns true if all flags of `other` are set.
     pub const fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
@@ -81,7 +81,7 @@ impl PodFlags {
         }
     }
 
-    /// These flags and those of `other`, if `value`.
+    /// Returns these flags with those of `other` set or cleared by `value`.
     #[must_use]
     pub const fn with(mut self, other: Self, value: bool) -> Self {
         self.set(other, value);
@@ -89,14 +89,14 @@ impl PodFlags {
     }
 }
 
-/// A Pod's name, kept short: what follows the Job's name where the Pod's name starts with it.
+/// A Pod's name in short form: the Job's name is cut off where the Pod's name starts with it.
 ///
-/// No object's name starts with `-`, so a kept text that does is such a rest.
+/// No object's name starts with `-`, so a stored text that does is such a remainder.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodName(CompactString);
 
 impl PodName {
-    /// Keeps `name` of a Pod that belongs to the Job named `job`.
+    /// Stores `name` of a Pod that belongs to the Job named `job`.
     pub fn new(job: &str, name: &str) -> Self {
         match name.strip_prefix(job) {
             Some(rest) if rest.starts_with('-') => Self(CompactString::new(rest)),
@@ -104,7 +104,7 @@ impl PodName {
         }
     }
 
-    /// The whole name; `job` must be the one given to [`PodName::new`].
+    /// Returns the whole name. `job` must be the one passed to [`PodName::new`].
     pub fn full(&self, job: &str) -> CompactString {
         if self.0.starts_with('-') {
             let mut name = CompactString::with_capacity(job.len() + self.0.len());
@@ -116,76 +116,75 @@ impl PodName {
         }
     }
 
-    /// The end of the name, enough to read its suffix from.
+    /// The end of the name, long enough to contain the suffix.
     pub fn tail(&self) -> &str {
         &self.0
     }
 }
 
-/// What lakh knows of one Pod. Times are whole seconds since the Unix epoch, 0 when unset: the
-/// API's own resolution, in four bytes.
+/// The stored facts about one Pod. Times are whole seconds since the Unix epoch, 0 when unset: the API's own
+/// resolution, in four bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodRecord {
-    /// Who it is.
+    /// The Pod's UID.
     pub uid: Uid,
-    /// Its name, relative to its Job's.
+    /// Its name, relative to the Job's name.
     pub name: PodName,
-    /// The version of the object that this record was read from.
+    /// The resourceVersion that this record was read from.
     pub resource_version: u64,
-    /// Its completion index, if it has one that is a whole number.
+    /// Its completion index, if the annotation is a whole number.
     pub index: Option<CompactIndex>,
-    /// Restarts of all its containers together.
+    /// Restarts of all containers, summed.
     pub restarts: u32,
     /// When it was created.
     pub created: u32,
-    /// Since when its Ready condition is as it is.
+    /// The last transition of its Ready condition.
     pub ready_since: u32,
-    /// When it ended, by the best evidence there is; upstream's `getFinishedTime`.
+    /// When it ended, by the best evidence available; upstream's `getFinishedTime`.
     pub finished: u32,
-    /// The most restarts of one of its containers.
+    /// The highest restart count of a container.
     pub restarts_max: u16,
-    /// The most restarts of one of its sidecars (restartable init containers).
+    /// The highest restart count of a sidecar (restartable init container).
     pub sidecar_restarts_max: u16,
-    /// Where it is in its life.
+    /// Its phase.
     pub phase: PodPhase,
-    /// Yes-or-no facts.
+    /// Boolean facts.
     pub flags: PodFlags,
-    /// How it failed, once it has or is about to end.
+    /// Facts about its failure, once it has failed or is about to end.
     pub failure: Option<Box<FailureFacts>>,
 }
 
-/// A record stays this small: 100,000 of them are 9 MB.
+/// Memory budget: 100,000 records take 9 MB.
 const _: () = assert!(size_of::<PodRecord>() <= 88, "a Pod's record has grown");
 
 impl PodRecord {
-    /// Whether a flag is set.
+    /// Returns true if a flag is set.
     pub const fn has(&self, flag: PodFlags) -> bool {
         self.flags.has(flag)
     }
 
-    /// Neither ended nor being deleted.
+    /// Returns true if the Pod has neither ended nor is being deleted.
     pub const fn is_active(&self) -> bool {
         !self.phase.is_terminal() && !self.has(PodFlags::DELETING)
     }
 
-    /// Being deleted and not yet ended.
+    /// Returns true if the Pod is being deleted and has not ended.
     pub const fn is_terminating(&self) -> bool {
         !self.phase.is_terminal() && self.has(PodFlags::DELETING)
     }
 
-    /// Active, with condition Ready.
+    /// Returns true if the Pod is active and has condition Ready.
     pub const fn is_ready(&self) -> bool {
         self.is_active() && self.has(PodFlags::READY)
     }
 
-    /// When it ended; the epoch if that is unknown.
+    /// When the Pod ended; the epoch if that is unknown.
     pub const fn finished_at(&self) -> Time {
         Time::from_secs(self.finished as i64)
     }
 }
 
-/// A completion index as annotated on a Pod, at most `i32::MAX`, in four bytes with room for
-/// `None`.
+/// A completion index as annotated on a Pod: at most `i32::MAX`, in four bytes with a niche for `None`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct CompactIndex(std::num::NonZeroU32);
 
@@ -196,7 +195,7 @@ impl fmt::Debug for CompactIndex {
 }
 
 impl CompactIndex {
-    /// Keeps an index; none above `i32::MAX` can be a completion index.
+    /// Stores an index. Returns `None` above `i32::MAX`, which no completion index exceeds.
     pub fn new(index: u32) -> Option<Self> {
         if index > i32::MAX as u32 {
             return None;

@@ -1,45 +1,45 @@
-//! How a Pod ended, for people: what no decision needs, and is kept only where somebody asks for it.
+//! Describes how a Pod ended, for users. No decision needs it, so it is kept only for Jobs that request it.
 //!
-//! Whoever may write a Pod's status may write anything there. So words are kept short and of harmless letters: they end up
-//! in tables, Events, metrics and spreadsheets.
+//! A client with access to a Pod's status may write any text there. The text ends up in tables, Events, metrics and
+//! spreadsheets, so it is cut and restricted to safe characters.
 //!
-//! Must not: grow with what a Pod says.
+//! Must not: grow with the size of the Pod's texts.
 
 use compact_str::CompactString;
 
 use super::{PodPhase, PodRecord};
 
-/// Letters of a reason that are kept; Kubernetes' own have fewer than 30.
+/// Characters of a reason that are kept; Kubernetes' own reasons have fewer than 30.
 const REASON_MAX: usize = 64;
 
-/// Letters of a node's name that are kept: as many as an object's name may have.
+/// Characters of a node's name that are kept: the maximum length of an object's name.
 const NODE_MAX: usize = 253;
 
-/// The condition by which Kubernetes says that a Pod was not to blame for its end.
+/// The condition that marks a Pod as disrupted, not failed on its own.
 const DISRUPTION_TARGET: &str = "DisruptionTarget";
 
-/// See the module's text.
+/// The end of one Pod: cause, node and start time. Its texts are bounded and safe to print.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodEnd {
-    /// What it failed of, or that it did not.
+    /// The cause of the failure, or exit code 0.
     pub cause: EndCause,
-    /// The node that it was given to; empty if none, or if that is not known.
+    /// The Pod's node; empty if none, or if unknown.
     pub node: CompactString,
-    /// When its node took it up, in seconds since the epoch; else when it was made. 0 if neither is known.
+    /// When the kubelet started the Pod, else when the Pod was created, in seconds since the epoch. 0 if unknown.
     pub started: u32,
 }
 
-/// What Pods may fail of, each for itself.
+/// The cause of a Pod's failure, used to group failed Pods.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EndCause {
-    /// Of the first container that failed; 0 of a Pod that succeeded.
+    /// The exit code of the first container that failed; 0 for a Pod that succeeded.
     pub exit_code: Option<i32>,
-    /// In a word of the kubelet, or of whoever ended the Pod; empty where the code says it all.
+    /// The reason given by the kubelet or by the client that ended the Pod. Empty where the exit code suffices.
     pub reason: CompactString,
 }
 
 impl EndCause {
-    /// One with a reason as somebody wrote it.
+    /// Creates a cause from an untrusted reason.
     pub fn new(exit_code: Option<i32>, reason: &str) -> Self {
         Self {
             exit_code,
@@ -49,7 +49,7 @@ impl EndCause {
 }
 
 impl PodEnd {
-    /// One with words as somebody wrote them.
+    /// Creates an end from an untrusted node name.
     pub fn new(cause: EndCause, node: &str, started: u32) -> Self {
         Self {
             cause,
@@ -58,7 +58,7 @@ impl PodEnd {
         }
     }
 
-    /// As much as a Pod's record tells by itself: no node, and of reasons only that somebody else ended it.
+    /// Derives the end from the Pod's record alone: no node, and no reason but a disruption.
     pub fn of_record(pod: &PodRecord) -> Self {
         let facts = pod.failure.as_deref();
         let disrupted = facts.is_some_and(|facts| {
@@ -79,12 +79,12 @@ impl PodEnd {
     }
 }
 
-/// A word without letters that mean something to a table, a shell or a spreadsheet.
+/// Replaces characters that have a meaning to a table, a shell or a spreadsheet.
 fn harmless(word: &str, most: usize) -> CompactString {
     let is_kept = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | ':' | '/');
     let letters = word.chars().take(most);
     let kept: CompactString = letters.map(|c| if is_kept(c) { c } else { '_' }).collect();
-    // A spreadsheet takes what begins with a sign for a formula.
+    // A spreadsheet parses a cell that begins with a sign as a formula.
     kept.trim_start_matches(|c: char| !c.is_ascii_alphanumeric())
         .into()
 }

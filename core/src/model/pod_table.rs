@@ -1,9 +1,9 @@
-//! The records of one Job's Pods, in slots, with marks on those that changed.
+//! Stores the records of one Job's Pods in slots and marks the slots that changed.
 //!
-//! Writers (informer, answers to own writes) put facts in; the one reader (the Job's actor)
-//! takes the marks. Marks coalesce, so the table never holds more of them than it has Pods.
-//! A slot whose Pod is gone is not given to another Pod before the reader has seen that. Marks are taken in the
-//! order in which they were set: a Pod that went, and is back in another slot, is gone before it is back.
+//! Writers (the informer, responses to our own writes) store facts. The only reader, the Job's actor, takes the marks.
+//! Marks coalesce, so there are at most as many marks as slots. The slot of a removed Pod is reused only after the
+//! reader has seen the removal. Marks are taken in the order in which they were set. So a Pod that is removed and
+//! reappears in another slot is seen as removed first.
 //!
 //! Must not: decide anything, or know which Job this is.
 
@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 
 use super::{PodRecord, Slot, Slots};
 
-/// The Pods of a Job.
+/// The Pods of a Job, by slot, with the set of changed slots.
 #[derive(Clone, Debug, Default)]
 pub struct PodTable {
     entries: Slots<Entry>,
@@ -40,8 +40,7 @@ impl PodTable {
         slot
     }
 
-    /// Replaces what is known of the Pod in `slot`; marks it only if something changed but the
-    /// version.
+    /// Replaces the record in `slot`. Marks the slot only if more than the resourceVersion changed.
     pub fn replace(&mut self, slot: Slot, mut record: PodRecord) {
         let Some(known) = &mut self.entries[slot].record else {
             return;
@@ -53,7 +52,7 @@ impl PodTable {
         }
     }
 
-    /// Changes what is known of the Pod in `slot`, if there is still one.
+    /// Changes the record in `slot`, if the Pod still exists.
     pub fn update(&mut self, slot: Slot, change: impl FnOnce(&mut PodRecord)) {
         if let Some(record) = &mut self.entries[slot].record {
             change(record);
@@ -61,7 +60,7 @@ impl PodTable {
         }
     }
 
-    /// Notes that the Pod in `slot` is gone.
+    /// Removes the record in `slot`.
     pub fn remove(&mut self, slot: Slot) {
         if self.entries[slot].record.take().is_some() {
             self.len -= 1;
@@ -69,27 +68,27 @@ impl PodTable {
         }
     }
 
-    /// What is known of the Pod in `slot`.
+    /// The record in `slot`.
     pub fn get(&self, slot: Slot) -> Option<&PodRecord> {
         self.entries.get(slot)?.record.as_ref()
     }
 
-    /// How many Pods there are.
+    /// The number of Pods.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there is no Pod.
+    /// Returns true if there is no Pod.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Whether anything is marked.
+    /// Returns true if a slot is marked.
     pub fn is_dirty(&self) -> bool {
         !self.dirty.is_empty()
     }
 
-    /// Takes one mark; a slot that turns out empty may be used again from here on.
+    /// Takes the oldest mark. If its slot is empty, the slot may be reused from now on.
     pub fn take_dirty(&mut self) -> Option<(Slot, Option<&PodRecord>)> {
         let slot = self.dirty.pop_front()?;
         let entry = &mut self.entries[slot];
@@ -100,7 +99,7 @@ impl PodTable {
         Some((slot, entry.record.as_ref()))
     }
 
-    /// Marks every Pod, for a reader that starts anew. Slots of Pods that are gone become free.
+    /// Marks every Pod, for a reader that starts again. Empty slots become free.
     pub fn mark_all(&mut self) {
         self.dirty.clear();
         self.free.clear();
@@ -115,7 +114,7 @@ impl PodTable {
         }
     }
 
-    /// All Pods, for tests, dumps and sweeps that a person asked for.
+    /// All Pods, for tests, dumps and full scans that a user requested.
     pub fn iter(&self) -> impl Iterator<Item = (Slot, &PodRecord)> {
         self.entries.iter().enumerate().filter_map(|(at, entry)| {
             let slot = Slot(u32::try_from(at).expect("fewer than 2^32 Pods"));

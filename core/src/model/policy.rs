@@ -1,74 +1,74 @@
-//! The policies of a Job: failures, successes, and limits per index.
+//! Models the policies of a Job: failures, successes, and limits per index.
 //!
-//! Upstream evaluates these rules in `matchPodFailurePolicy` and `matchSuccessPolicy`. They are parsed once, so that
-//! an unknown value (an action of a newer API, invalid indexes) is a value of its own and never matches.
+//! Upstream evaluates these rules in `matchPodFailurePolicy` and `matchSuccessPolicy`. They are parsed once. An unknown
+//! value (an action of a newer API, invalid indexes) becomes a variant of its own that never matches.
 //!
-//! Must not: judge; `decide` does.
+//! Must not: evaluate rules; `decide` does.
 
 use compact_str::CompactString;
 
 use super::IndexSet;
 
-/// `spec.podFailurePolicy`: rules for failed Pods; the first that matches decides.
+/// `spec.podFailurePolicy`: rules for failed Pods. The first rule that matches applies.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodFailurePolicy {
-    /// The rules, in their order; a message names a rule by its place.
+    /// The rules in order. Messages refer to a rule by its position.
     pub rules: Vec<FailureRule>,
 }
 
-/// What to do with the failed Pods that a test holds for.
+/// An action for the failed Pods that match a test.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[doc(alias = "PodFailurePolicyRule")]
 pub struct FailureRule {
-    /// What to do.
+    /// The action.
     pub action: FailureAction,
-    /// With which Pods.
+    /// The test that selects the Pods.
     pub test: FailureTest,
 }
 
-/// What to do with a failed Pod.
+/// The action for a failed Pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[doc(alias = "PodFailurePolicyAction")]
 pub enum FailureAction {
-    /// It does not count.
+    /// The failure does not count.
     Ignore,
-    /// It counts, as without a policy.
+    /// The failure counts, as without a policy.
     Count,
-    /// Its index has failed for good.
+    /// The Pod's index fails for good.
     FailIndex,
-    /// The Job has failed.
+    /// The Job fails.
     FailJob,
     /// An action of a newer API: the rule is skipped.
     Unrecognized,
 }
 
-/// Which failed Pods a rule is for.
+/// The test that selects failed Pods.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FailureTest {
-    /// Those of which a container failed with certain exit codes.
+    /// Matches Pods with a container that failed with certain exit codes.
     ExitCodes {
-        /// Only this container counts, if one is named.
+        /// Restricts the test to this container, if set.
         container: Option<CompactString>,
-        /// Whether the code must be one of `codes` or none of them.
+        /// Requires the code to be in `codes`, or not to be.
         operator: CodeOperator,
         /// The exit codes.
         codes: Vec<i32>,
     },
-    /// Those that have one of these conditions: type and status.
+    /// Matches Pods that have one of these conditions (type and status).
     Conditions(Vec<(CompactString, CompactString)>),
-    /// The rule says nothing that lakh can read: it is for no Pod.
+    /// The rule has no test that lakh can read. It matches no Pod.
     Nothing,
 }
 
-/// How an exit code is held against a list.
+/// The comparison of an exit code with a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[doc(alias = "PodFailurePolicyOnExitCodesOperator")]
 pub enum CodeOperator {
-    /// It is in the list.
+    /// The code is in the list.
     In,
-    /// It is not.
+    /// The code is not in the list.
     NotIn,
-    /// An operator of a newer API: it holds for no code.
+    /// An operator of a newer API. It matches no code.
     Unrecognized,
 }
 
@@ -76,38 +76,38 @@ pub enum CodeOperator {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[doc(alias = "backoffLimitPerIndex")]
 pub struct PerIndexLimit {
-    /// How many failures of one index are borne.
+    /// The number of failures tolerated per index.
     pub backoff_limit: u32,
-    /// How many failed indexes are borne, if there is a limit.
+    /// The number of failed indexes tolerated, if limited.
     pub max_failed_indexes: Option<u32>,
 }
 
-/// `spec.successPolicy` of an Indexed Job: the first rule that is met ends it.
+/// `spec.successPolicy` of an Indexed Job. The first rule that is met completes the Job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SuccessPolicy {
-    /// The rules, in their order; a message names a rule by its place.
+    /// The rules in order. Messages refer to a rule by its position.
     pub rules: Vec<SuccessRule>,
 }
 
-/// Which successes are enough.
+/// A condition on the successful indexes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[doc(alias = "SuccessPolicyRule")]
 pub enum SuccessRule {
-    /// So many of these indexes.
+    /// A number of successes among these indexes.
     Among {
-        /// The indexes; never none.
+        /// The indexes; never empty.
         indexes: IndexSet,
-        /// How many of them; never more than there are.
+        /// The number required; at most the number of indexes.
         enough: u32,
     },
-    /// So many indexes, whichever.
+    /// A number of successes, of any indexes.
     Any(u32),
-    /// The rule names nothing that the Job has: it is never met.
+    /// The rule is empty or names no index of the Job. It is never met.
     Never,
 }
 
 impl SuccessRule {
-    /// Reads a rule of a Job with `completions` indexes.
+    /// Parses a rule of a Job with `completions` indexes.
     pub fn new(indexes: Option<&str>, count: Option<u32>, completions: u32) -> Self {
         let Some(text) = indexes else {
             return count.map_or(Self::Never, Self::Any);

@@ -1,20 +1,20 @@
-//! Quantities such as `500m` and `1Gi`, as they are written.
+//! Parses quantities such as `500m` and `1Gi` without loss.
 //!
-//! Must not: round; the reader knows the precision that it needs.
+//! Must not: round; the caller knows the precision that it needs.
 
-/// The suffixes that mean a power of ten.
+/// The suffixes for powers of ten.
 fn decimal_powers() -> impl Iterator<Item = (&'static str, i32)> {
     let suffixes = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
     suffixes.into_iter().zip((-9..).step_by(3))
 }
 
-/// Those that mean a power of two.
+/// The suffixes for powers of two.
 fn binary_powers() -> impl Iterator<Item = (&'static str, u32)> {
     let suffixes = ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
     suffixes.into_iter().zip((10..).step_by(10))
 }
 
-/// What the suffix of a quantity means.
+/// The multiplier that a quantity's suffix denotes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Suffix {
     /// A power of ten, as in `1k`.
@@ -25,19 +25,19 @@ pub enum Suffix {
     Exponent(i32),
 }
 
-/// A quantity as it is written: its digits, of which so many are behind the point, and its suffix.
+/// A quantity as it is written: digits, position of the decimal point, and suffix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WrittenQuantity {
-    /// The digits as one number, with the sign.
+    /// All digits as one number, with the sign.
     pub digits: i128,
-    /// How many of them are behind the point.
+    /// The number of digits behind the decimal point.
     pub fraction: u32,
-    /// What they are multiplied by.
+    /// The multiplier.
     pub suffix: Suffix,
 }
 
 impl WrittenQuantity {
-    /// Reads a quantity.
+    /// Parses a quantity.
     pub fn read(text: &str) -> Option<Self> {
         let (negative, rest) = match text.strip_prefix('-') {
             Some(rest) => (true, rest),
@@ -48,7 +48,7 @@ impl WrittenQuantity {
             .unwrap_or(rest.len());
         let (number, suffix) = rest.split_at(end);
         let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-        // A second point and no digit at all are no number either.
+        // A second point, or no digit at all, fails here too.
         let digits: i128 = format!("{whole}{fraction}").parse().ok()?;
         Some(Self {
             digits: if negative { -digits } else { digits },
@@ -76,7 +76,7 @@ impl Suffix {
         found.map(|(suffix, _)| suffix)
     }
 
-    /// The binary suffixes from the smallest on, each 1024 times the one before.
+    /// The binary suffixes, ascending; each is 1024 times the one before.
     pub fn binary() -> impl Iterator<Item = &'static str> {
         binary_powers().map(|(suffix, _)| suffix)
     }

@@ -1,19 +1,19 @@
-//! What is recorded as an Event.
+//! Models the content of an Event.
 
 /// The type, reason and message of an Event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[doc(alias = "EventRecorder")]
 pub struct Report {
-    /// How bad it is.
+    /// The type of the Event.
     pub severity: Severity,
     /// One word.
     pub reason: String,
-    /// A sentence.
+    /// One sentence.
     pub message: String,
 }
 
 impl Report {
-    /// Something that was to be expected.
+    /// An expected occurrence.
     pub fn normal(reason: &str, message: &str) -> Self {
         Self {
             severity: Severity::Normal,
@@ -22,7 +22,7 @@ impl Report {
         }
     }
 
-    /// Something that somebody may have to look at.
+    /// An occurrence that may need attention.
     pub fn warning(reason: &str, message: &str) -> Self {
         Self {
             severity: Severity::Warning,
@@ -32,11 +32,11 @@ impl Report {
     }
 }
 
-/// How bad a [`Report`] is; the words are those of the Events API.
+/// The type of an Event, in the words of the Events API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
-    /// To be expected.
+    /// An expected occurrence.
     Normal,
-    /// To be looked at.
+    /// May need attention.
     Warning,
 }

@@ -1,4 +1,4 @@
-//! A hash that is the same in every process and every build: what several controllers must agree on goes by it.
+//! Computes a hash that is the same in every process and build, for values on which several controllers must agree.
 
 /// 64-bit FNV-1a.
 pub fn stable_hash(bytes: impl IntoIterator<Item = u8>) -> u64 {

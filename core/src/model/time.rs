@@ -1,7 +1,7 @@
-//! A date as a value; nothing here reads a clock.
+//! Models a date as a value; nothing here reads a clock.
 //!
-//! Kubernetes writes times as RFC 3339 in whole seconds ([`Time::to_rfc3339`]); lakh keeps
-//! milliseconds inside, so that short delays can be scheduled.
+//! Kubernetes writes times as RFC 3339 in whole seconds ([`Time::to_rfc3339`]). lakh keeps milliseconds internally, so
+//! that short delays can be scheduled.
 
 use std::{ops, time::Duration};
 
@@ -30,24 +30,24 @@ impl Time {
         self.0.div_euclid(1000)
     }
 
-    /// The same time without the part of a second that the API does not carry.
+    /// The same time, rounded down to the API's resolution.
     #[must_use]
     pub const fn whole_secs(self) -> Self {
         Self::from_secs(self.as_secs())
     }
 
-    /// How long ago `earlier` was; zero if it lies ahead.
+    /// The duration since `earlier`; zero if it lies ahead.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }
 
-    /// Reads an RFC 3339 time such as `2026-11-21T03:20:00Z`; fractions below a millisecond are cut.
+    /// Parses an RFC 3339 time such as `2026-11-21T03:20:00Z`; fractions below a millisecond are cut.
     pub fn parse_rfc3339(text: &str) -> Option<Self> {
         let timestamp: jiff::Timestamp = text.parse().ok()?;
         Some(Self(timestamp.as_millisecond()))
     }
 
-    /// Writes the time as API objects carry it: RFC 3339 in UTC, whole seconds.
+    /// Formats the time as API objects carry it: RFC 3339 in UTC, whole seconds.
     pub fn to_rfc3339(self) -> String {
         match jiff::Timestamp::from_second(self.as_secs()) {
             Ok(timestamp) => timestamp.to_string(),
@@ -55,7 +55,7 @@ impl Time {
         }
     }
 
-    /// Writes the time as a Kubernetes `MicroTime`: RFC 3339 in UTC, with six digits of a second.
+    /// Formats the time as a Kubernetes `MicroTime`: RFC 3339 in UTC, with six fractional digits.
     pub fn to_rfc3339_micros(self) -> String {
         let timestamp = jiff::Timestamp::from_millisecond(self.0);
         format!("{:.6}", timestamp.unwrap_or(jiff::Timestamp::MAX))

@@ -1,9 +1,9 @@
-//! Names that Kubernetes, or lakh, has given a meaning: finalizers, labels, annotations.
+//! Lists names with a meaning to Kubernetes or lakh: finalizers, labels, annotations.
 
-/// The finalizer by which a Pod is kept until it is counted.
+/// The finalizer that keeps a Pod until it is counted.
 pub const TRACKING_FINALIZER: &str = "batch.kubernetes.io/job-tracking";
 
-/// The finalizer that takes its place beside the built-in controller, which it is reserved for.
+/// The tracking finalizer that lakh uses beside the built-in controller, for which the standard one is reserved.
 pub const OWN_TRACKING_FINALIZER: &str = "lakh.dev/job-tracking";
 
 /// Annotation and label that carry a Pod's completion index.
@@ -21,5 +21,5 @@ pub const CONTROLLER_UID: &str = "batch.kubernetes.io/controller-uid";
 /// The controller name that a Job's `spec.managedBy` may spell out for the default controller.
 pub const DEFAULT_MANAGER: &str = "kubernetes.io/job-controller";
 
-/// What `spec.managedBy` says of lakh's Jobs beside the built-in controller, unless another name was chosen.
+/// The default `spec.managedBy` of Jobs that lakh manages beside the built-in controller.
 pub const OWN_MANAGER: &str = "lakh.dev/job-controller";

@@ -1,16 +1,16 @@
-//! The requests of the claims on Pods, and the answers to them.
+//! Defines the requests that claims on Pods produce, and their outcomes.
 
 use compact_str::CompactString;
 
 use crate::model::{JobId, Uid};
 
-/// The patches that are due for a Job, all at once.
+/// The patches due for a Job, sent together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use = "the Job is held until the round is answered"]
 pub struct Round {
     /// The Job.
     pub job: JobId,
-    /// Pods to adopt, if a live read finds the Job there and not being deleted.
+    /// Pods to adopt, if a live read finds that the Job exists and is not being deleted.
     pub adopt: Vec<Claimed>,
     /// Pods that its selector no longer matches.
     pub release: Vec<Claimed>,
@@ -44,20 +44,20 @@ pub struct Orphan {
     pub name: CompactString,
 }
 
-/// How a patch of a [`Round`] ended.
+/// The outcome of a patch of a [`Round`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PatchAnswer {
-    /// The server has it as of this version.
+    /// The server applied it as of this resourceVersion.
     Done(u64),
-    /// There is nothing to patch any more; the watch will show why.
+    /// There is nothing left to patch; the watch will show why.
     Ignored,
-    /// It did not happen, and has to be tried again.
+    /// The patch was not applied. It must be retried.
     Failed,
-    /// Nobody knows whether it happened; it has to be tried again.
+    /// Unknown whether the patch was applied. It must be retried.
     Unknown,
 }
 
-/// The Jobs that may go on once the store has the event that this answers.
+/// The Jobs that may go on once the store has the event that returned this.
 #[derive(Debug, Default, PartialEq, Eq)]
 #[must_use = "the Jobs are held until it is settled"]
 pub struct Told(pub(super) Vec<JobId>);

@@ -1,10 +1,10 @@
-//! Which Pods a Job should adopt, which it should release, and which have no owner.
+//! Decides which Pods a Job adopts, which it releases, and which Pods without an owner lose the finalizer.
 //!
-//! Source: docs/rules/jobs.md, 1.6 and 9. The claims keep the selectors of active Jobs and the labels of Pods
-//! without an owner. They keep nothing of owned Pods, and compare their labels as events come in. The work for a
-//! Job is a [`Round`]: one live read of the Job, then a patch for each Pod. From the moment a claim arises until
-//! the store has its outcome the Job is held, because it does not know yet which Pods it has. A failed patch holds
-//! it until a later round succeeds; other Jobs go on.
+//! Source: docs/rules/jobs.md, 1.6 and 9. The claims keep the selectors of active Jobs and the labels of Pods without
+//! an owner. Labels of owned Pods are compared as events arrive and not kept. The work for a Job is a [`Round`]: one
+//! live read of the Job, then a patch for each Pod. A Job is on hold from the moment a claim arises until the store has
+//! its outcome: until then the Job's Pods are not known. A failed patch holds it until a later round succeeds. Other
+//! Jobs go on.
 //!
 //! Must not: send anything.
 
@@ -28,23 +28,21 @@ use super::{
 
 /// The claims of all Jobs on Pods.
 ///
-/// `handle_*` take input. Those that take watch events return what to [`Claims::settle`] once the store has
-/// the same event. [`Claims::poll_round`], [`Claims::poll_free`] and [`Claims::poll_resumed`]
-/// then give what to do until they are empty, [`Claims::poll_timeout`] when to call
-/// [`Claims::handle_timeout`].
+/// `handle_*` methods take input. Those for watch events return a [`Told`], to be passed to [`Claims::settle`] once the
+/// store has the same event. Then call [`Claims::poll_round`], [`Claims::poll_free`] and [`Claims::poll_resumed`] until
+/// they are empty. [`Claims::poll_timeout`] returns when to call [`Claims::handle_timeout`].
 #[derive(Debug, Default)]
 #[doc(alias = "PodControllerRefManager")]
 pub struct Claims {
     retry: Exponential,
     namespaces: BTreeMap<CompactString, Namespace>,
     holds: BTreeMap<JobId, Hold>,
-    /// The Jobs that claim or release a Pod.
+    /// The Jobs with a claim on each Pod.
     claimants: BTreeMap<Uid, BTreeSet<JobId>>,
     frees: BTreeMap<Uid, Freeing>,
-    /// Pods with a patch in flight: of a claim, or one that removes the finalizer.
+    /// Pods with a patch in flight: for a claim, or to remove the finalizer.
     busy: HashMap<Uid, Patching>,
-    /// Pods that were adopted by this version, until the watch shows it: older events of them are no longer
-    /// true.
+    /// Pods with the resourceVersion of their adoption, until the watch shows it. Older events of them are stale.
     adopted: BTreeMap<Uid, Adopted>,
     /// Jobs that may have a round due.
     ready: BTreeSet<JobId>,
@@ -54,7 +52,7 @@ pub struct Claims {
 }
 
 impl Claims {
-    /// Nothing is known yet. `retry` is the wait after a patch that failed.
+    /// Creates an empty set of claims. `retry` is the backoff after a failed patch.
     pub fn new(retry: Exponential) -> Self {
         Self {
             retry,
@@ -62,7 +60,7 @@ impl Claims {
         }
     }
 
-    /// Takes in a version of a Job of ours. One that is being deleted or has ended claims nothing.
+    /// Handles a new version of a managed Job. A Job that is being deleted or has ended claims nothing.
     pub fn handle_job(&mut self, job: &Job, selector: Option<&Arc<Selector>>) -> Told {
         let at_work = !job.deleting && !job.status.is_finished();
         let Some(selector) = selector.filter(|_| at_work) else {
@@ -71,7 +69,7 @@ impl Claims {
         let id = job.id();
         let namespace = self.namespace(&id.key.namespace);
         if namespace.has_job(&id) {
-            // A Job's selector never changes.
+            // A Job's selector is immutable.
             return Told::default();
         }
         namespace.add_job(job, selector);
@@ -81,7 +79,7 @@ impl Claims {
         Told::default()
     }
 
-    /// Takes in that a Job is gone.
+    /// Handles the deletion of a Job.
     pub fn handle_job_gone(&mut self, job: &JobId) -> Told {
         let namespace = job.key.namespace.as_str();
         if let Some(found) = self.namespaces.get_mut(namespace) {
@@ -97,7 +95,7 @@ impl Claims {
         told
     }
 
-    /// Takes in that a list of a scope's Jobs showed these and no others.
+    /// Handles a complete list of the Jobs in a scope.
     pub fn handle_job_list(&mut self, scope: Option<&str>, listed: &HashSet<Uid>) -> Told {
         let namespaces = self.namespaces.iter();
         let known = namespaces
@@ -112,7 +110,7 @@ impl Claims {
         told
     }
 
-    /// Takes in a version of a Pod.
+    /// Handles a new version of a Pod.
     pub fn handle_pod(&mut self, pod: &DecodedPod<'_>) -> Told {
         let uid = pod.record.uid;
         if let Some(patching) = self.busy.get_mut(&uid) {
@@ -143,7 +141,7 @@ impl Claims {
         }
     }
 
-    /// Takes in that a Pod is gone.
+    /// Handles the deletion of a Pod.
     pub fn handle_pod_gone(&mut self, pod: Uid, namespace: &str) -> Told {
         self.forget_ownerless(pod, namespace);
         self.adopted.remove(&pod);
@@ -153,7 +151,7 @@ impl Claims {
         self.keep_claims(pod, |_, _| false)
     }
 
-    /// Takes in that a list of a scope's Pods showed these and no others as of `version`.
+    /// Handles a complete list of the Pods in a scope as of `version`.
     pub fn handle_pod_list(
         &mut self,
         scope: Option<&str>,
@@ -186,7 +184,7 @@ impl Claims {
         all
     }
 
-    /// Takes in that the store has the news by which this was told.
+    /// Records that the store has the event that returned `told`.
     pub fn settle(&mut self, told: Told) {
         for job in told.0 {
             if let Some(hold) = self.holds.get_mut(&job) {
@@ -196,7 +194,7 @@ impl Claims {
         }
     }
 
-    /// Takes in how the patches of a Job's round ended.
+    /// Handles the outcomes of a round's patches.
     pub fn handle_round(&mut self, round: &Round, answers: &[(Uid, PatchAnswer)], now: Monotonic) {
         let job = &round.job;
         let mut failed = false;
@@ -224,7 +222,7 @@ impl Claims {
                         claim.state = ClaimState::Wanted;
                         claim.is_doubted |= *answer == PatchAnswer::Unknown;
                     }
-                    // It was renewed meanwhile and is still to be met.
+                    // It was reopened meanwhile and is still pending.
                     (ClaimState::Wanted | ClaimState::Done(_), _) => {}
                 }
             }
@@ -246,8 +244,8 @@ impl Claims {
         self.resume(job);
     }
 
-    /// A Pod is the Job's by now, though what was told of it meanwhile may have ended the claim: until
-    /// the store has it the Job waits.
+    /// Records that the server has made the Job the Pod's owner, even if later events ended the claim. The Job waits
+    /// until the store has the Pod.
     fn adopted(&mut self, round: &Round, pod: Uid, version: u64) {
         self.frees.remove(&pod);
         let adopted = Adopted {
@@ -267,7 +265,7 @@ impl Claims {
         }
     }
 
-    /// Takes in whether a Pod that nobody owns has lost our finalizer.
+    /// Handles the outcome of a finalizer removal from a Pod without an owner.
     pub fn handle_freed(&mut self, pod: Uid, freed: bool, now: Monotonic) {
         if freed {
             self.frees.remove(&pod);
@@ -280,7 +278,7 @@ impl Claims {
         self.no_longer_busy(pod);
     }
 
-    /// Acts on a time that has come; harmless when none has.
+    /// Handles expired timers; does nothing when none has expired.
     pub fn handle_timeout(&mut self, now: Monotonic) {
         while let Some((at, _)) = self.timers.first()
             && *at <= now
@@ -304,13 +302,12 @@ impl Claims {
         })
     }
 
-    /// Whether a Job must wait: it does not know yet which Pods it has.
+    /// Returns true if a Job must wait because it does not know yet which Pods it has.
     pub fn holds(&self, job: &JobId) -> bool {
         self.holds.get(job).is_some_and(|hold| !hold.is_over())
     }
 
-    /// Gives a Job's next round. A Job has one at a time; a Pod to which another patch is under way
-    /// has to wait.
+    /// Returns a Job's next round. A Job has one round at a time. A Pod with another patch in flight waits.
     pub fn poll_round(&mut self) -> Option<Round> {
         while let Some(job) = self.ready.pop_first() {
             let Some(hold) = self.holds.get_mut(&job) else {
@@ -344,8 +341,9 @@ impl Claims {
         None
     }
 
-    /// Gives the next Pod that is to lose our finalizer. To be asked after [`Claims::poll_round`]: a Pod that a Job wants
-    /// is adopted with its finalizer on. One that may be adopted already keeps it, for it may have to be counted.
+    /// Returns the next Pod that must lose our finalizer. Call it after [`Claims::poll_round`], because a Pod that a
+    /// Job claims is adopted with its finalizer on. A Pod that may already be adopted keeps it: it may have to be
+    /// counted.
     pub fn poll_free(&mut self) -> Option<Orphan> {
         while let Some(pod) = self.free_next.pop_front() {
             let free = self.frees.get(&pod);
@@ -360,7 +358,7 @@ impl Claims {
         None
     }
 
-    /// Whether a patch that makes a Job the Pod's owner may have taken effect without an answer.
+    /// Returns true if an adoption of the Pod may have been applied although no response arrived.
     fn may_be_adopted(&self, pod: Uid) -> bool {
         let mut jobs = self.claimants.get(&pod).into_iter().flatten();
         jobs.any(|job| {
@@ -370,24 +368,24 @@ impl Claims {
         })
     }
 
-    /// Gives the next Job that is held no longer, so that it has its turn.
+    /// Returns the next Job that is no longer on hold and must run.
     pub fn poll_resumed(&mut self) -> Option<JobId> {
         self.resumed.pop_front()
     }
 
-    /// Gives the time at which to call [`Claims::handle_timeout`].
+    /// Returns when to call [`Claims::handle_timeout`].
     pub fn poll_timeout(&mut self) -> Option<Monotonic> {
         while let Some((at, retry)) = self.timers.first().cloned() {
             if self.retry_at(&retry).is_some_and(|due| *due == Some(at)) {
                 return Some(at);
             }
-            // What was to be tried again is no more.
+            // The subject of the retry no longer exists.
             self.timers.pop_first();
         }
         None
     }
 
-    /// Whether nothing is remembered of any Pod or Job.
+    /// Returns true if no state of any Pod or Job is kept.
     pub fn is_empty(&self) -> bool {
         self.namespaces.is_empty()
             && self.holds.is_empty()
@@ -401,7 +399,7 @@ impl Claims {
         self.namespaces.entry(name.clone()).or_default()
     }
 
-    /// Whether this was true of a Pod before it was adopted.
+    /// Returns true if this version of the Pod is older than its adoption.
     fn is_told_late(&mut self, pod: Uid, version: u64) -> bool {
         let adopted = self.adopted.get(&pod);
         let late = adopted.is_some_and(|adopted| version < adopted.version);
@@ -411,8 +409,8 @@ impl Claims {
         late
     }
 
-    /// Keeps a Pod without owner: all Jobs that mean it claim it. Of two, the first has it: the
-    /// server takes no second controller.
+    /// Keeps a Pod without an owner. All Jobs with a matching selector claim it. The first patch wins: the server
+    /// accepts no second controller.
     fn ownerless(&mut self, pod: &DecodedPod<'_>) -> Told {
         let record = &pod.record;
         let uid = record.uid;
@@ -452,13 +450,13 @@ impl Claims {
         told
     }
 
-    /// Whether the Job that owns a Pod does not mean it any more.
+    /// Returns true if the Job that owns a Pod no longer selects it.
     fn strays(&self, pod: &DecodedPod<'_>, job: &JobId) -> bool {
         let namespace = self.namespaces.get(&job.key.namespace);
         namespace.is_some_and(|namespace| namespace.strays(pod, job))
     }
 
-    /// A claim arises from a version of a Pod, or that version shows that what was done is undone.
+    /// Opens a claim for a version of a Pod. Reopens it if that version shows its patch undone.
     fn open(&mut self, job: &JobId, pod: Claimed, version: u64, kind: ClaimKind) {
         let hold = self.holds.entry(job.clone()).or_default();
         let claim = hold.claims.entry(pod.pod).or_insert_with(|| Claim {
@@ -477,8 +475,8 @@ impl Claims {
         self.ready.insert(job.clone());
     }
 
-    /// Ends the claims on a Pod but those of which this holds. While a Pod is being adopted its Job waits: had it
-    /// counted the Pod meanwhile, it would do so once more when the Pod is its again.
+    /// Ends the claims on a Pod for which `keep` returns false. An adoption in flight keeps its Job waiting: a Job that
+    /// counted the Pod now would count it again after the adoption.
     fn keep_claims(&mut self, pod: Uid, keep: impl Fn(&JobId, ClaimKind) -> bool) -> Told {
         let mut told = Told::default();
         let mut ended = Vec::new();
@@ -501,7 +499,7 @@ impl Claims {
         told
     }
 
-    /// A claim is no more, by news that the store has yet to learn.
+    /// Ends a claim because of an event that the store does not have yet.
     fn close(&mut self, job: &JobId, pod: Uid, told: &mut Told) {
         self.drop_claim(job, pod);
         if let Some(hold) = self.holds.get_mut(job) {
@@ -524,7 +522,7 @@ impl Claims {
         }
     }
 
-    /// Lets a Job go on that has nothing to wait for any more.
+    /// Resumes a Job that is no longer on hold.
     fn resume(&mut self, job: &JobId) {
         if let Some(hold) = self.holds.get(job)
             && hold.is_over()
@@ -554,7 +552,7 @@ impl Claims {
         }
     }
 
-    /// Drops a namespace of which nothing is known.
+    /// Drops an empty namespace.
     fn tidy(&mut self, namespace: &str) {
         let known = self.namespaces.get(namespace);
         if known.is_some_and(Namespace::is_empty) {

@@ -1,4 +1,4 @@
-//! What is remembered of Jobs that must wait, of claims and of Pods that patches are under way to.
+//! Defines the state that [`Claims`](super::Claims) keeps: Jobs on hold, their claims, and Pods with patches in flight.
 
 use std::collections::BTreeMap;
 
@@ -8,24 +8,24 @@ use crate::model::{DecodedPod, JobId, Monotonic, Uid};
 
 use super::Orphan;
 
-/// A Job that must wait.
+/// A Job on hold: it waits for the outcome of its claims.
 #[derive(Debug, Default)]
 pub(super) struct Hold {
     pub(super) claims: BTreeMap<Uid, Claim>,
-    /// Claims that are no more, by news that the store may not have yet.
+    /// The number of closed claims that still wait for the store to have the event that closed them.
     pub(super) unsettled: usize,
     pub(super) under_way: bool,
     pub(super) failures: u32,
     pub(super) retry_at: Option<Monotonic>,
 }
 
-/// A Pod that is to come to a Job, or to leave it.
+/// A pending adoption or release of a Pod by a Job.
 #[derive(Debug)]
 pub(super) struct Claim {
     pub(super) kind: ClaimKind,
     pub(super) name: CompactString,
     pub(super) state: ClaimState,
-    /// It may have been met already: a patch had no clear answer.
+    /// A patch ended without a clear response, so the server may have applied it.
     pub(super) is_doubted: bool,
 }
 
@@ -39,20 +39,20 @@ pub(super) enum ClaimKind {
 pub(super) enum ClaimState {
     Wanted,
     Sent,
-    /// Sent, and unwanted by what was told since: it may yet come to pass.
+    /// Sent, but later events made it unwanted. The server may still apply the patch.
     Withdrawn,
-    /// Events of the Pod before this version are no longer true.
+    /// Applied as of this resourceVersion. Older events of the Pod are stale.
     Done(u64),
 }
 
-/// A Pod that was adopted, before the watch shows it.
+/// A Pod that was adopted and not yet shown by the watch.
 #[derive(Debug)]
 pub(super) struct Adopted {
     pub(super) version: u64,
     pub(super) namespace: CompactString,
 }
 
-/// A Pod of nobody that is to lose our finalizer.
+/// A Pod without an owner that must lose our finalizer.
 #[derive(Debug)]
 pub(super) struct Freeing {
     pub(super) orphan: Orphan,
@@ -60,7 +60,7 @@ pub(super) struct Freeing {
     pub(super) retry_at: Option<Monotonic>,
 }
 
-/// What is to be tried again.
+/// The subject of a scheduled retry.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Retry {
     Round(JobId),
@@ -83,7 +83,7 @@ impl Freeing {
 }
 
 impl Claim {
-    /// Whether it was done to a version of the Pod after this one.
+    /// Returns true if the patch was applied after this version of the Pod.
     pub(super) fn is_newer_than(&self, version: u64) -> bool {
         matches!(self.state, ClaimState::Done(at) if at > version)
     }
@@ -95,12 +95,12 @@ impl Hold {
     }
 }
 
-/// A patch that is under way to a Pod.
+/// A patch in flight to a Pod.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Patching {
-    /// What it does for a Job; none if it frees the Pod.
+    /// Its purpose for a Job; none if it removes the finalizer.
     pub(super) kind: Option<ClaimKind>,
-    /// The newest version of the Pod that the watch has shown since.
+    /// The newest resourceVersion of the Pod that the watch has shown since.
     pub(super) seen: u64,
 }
 

@@ -1,10 +1,10 @@
-//! Whose a Pod is: which Jobs are ours, which Pods come to them, leave them, or have nobody.
+//! Decides which controller manages a Job, and which Job owns a Pod.
 //!
-//! Read first: [`Claims`] (adopted, released, freed), then [`Standing`] (what becomes of the Pods
-//! of a Job that has ended, is gone, or is another's) and [`Mode`] (which Jobs are ours at all). The rules
-//! are those of Kubernetes' Job controller: docs/rules/jobs.md, 1.6 and 9.
+//! Read first: [`Claims`] (adoption, release, finalizer removal). Then [`Standing`] (Pods of a Job that has ended, is
+//! gone, or belongs to another controller) and [`Mode`] (which Jobs this controller manages). The rules are those of
+//! Kubernetes' Job controller: docs/rules/jobs.md, 1.6 and 9.
 //!
-//! Must not: know of HTTP, tasks, locks or the wall clock, or how a Job is doing.
+//! Must not: know of HTTP, tasks, locks, the wall clock, or a Job's progress.
 
 mod alphabet;
 mod claims;

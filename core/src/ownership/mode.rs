@@ -1,6 +1,6 @@
-//! Which Jobs this controller manages, and which finalizer tracks their Pods: decided here and nowhere else.
+//! Decides which Jobs this controller manages, and which finalizer tracks their Pods. No other module does.
 //!
-//! Must not: read JSON, or know what is done to a Job.
+//! Must not: read JSON, or know how a Job is handled.
 
 use std::fmt;
 
@@ -8,25 +8,25 @@ use crate::model::{
     CronJob, DEFAULT_MANAGER, Job, OWN_MANAGER, OWN_TRACKING_FINALIZER, TRACKING_FINALIZER,
 };
 
-/// The longest value that the API takes for `spec.managedBy`.
+/// The maximum length of `spec.managedBy` in the API.
 const NAME_MAX: usize = 63;
 
-/// How the controller stands to the cluster's built-in one.
+/// The relation between this controller and the cluster's built-in one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[doc(alias = "managedBy")]
 pub enum Mode {
-    /// It takes the built-in controller's place, which must not run: its Jobs, its finalizer.
+    /// Replaces the built-in controller, which must not run. Manages its Jobs and uses its finalizer.
     #[default]
     Replace,
-    /// It works beside the built-in controller: only Jobs that name it in `spec.managedBy` are
-    /// its own, and it has a finalizer of its own.
+    /// Runs beside the built-in controller. Manages only Jobs that name this controller in `spec.managedBy`, and has
+    /// its own finalizer.
     ManagedBy(ManagerName),
-    /// It is the only Job controller of its cluster: as [`Self::Replace`], and Jobs that name lakh are its own, too.
+    /// The only Job controller of its cluster: as [`Self::Replace`], and it also manages Jobs that name lakh.
     Both,
 }
 
 impl Mode {
-    /// Whether a Job is ours. The field never changes in a Job's life.
+    /// Returns true if this controller manages the Job. The field is immutable.
     pub fn manages(&self, job: &Job) -> bool {
         self.manages_name(job.spec.managed_by.as_deref())
     }
@@ -49,8 +49,8 @@ impl Mode {
         }
     }
 
-    /// Whether a CronJob is ours: instead of the built-in controllers any, beside them those that make
-    /// Jobs for us.
+    /// Returns true if this controller runs the CronJob. In place of the built-in controllers it runs all; beside them,
+    /// only those with Jobs that it manages.
     pub fn manages_jobs_of(&self, cron_job: &CronJob) -> bool {
         let named = cron_job.spec.managed_by.as_deref();
         match self {
@@ -59,8 +59,7 @@ impl Mode {
         }
     }
 
-    /// The finalizer by which a Pod is kept until it is counted. A Pod that has another mode's is
-    /// not ours to free.
+    /// The finalizer that keeps a Pod until it is counted. A Pod with another mode's finalizer must not lose it here.
     pub fn finalizer(&self) -> &'static str {
         match self {
             Self::Replace | Self::Both => TRACKING_FINALIZER,
@@ -68,7 +67,7 @@ impl Mode {
         }
     }
 
-    /// What Events name as their source.
+    /// The source component of Events.
     pub fn component(&self) -> &'static str {
         match self {
             Self::Replace | Self::Both => "job-controller",
@@ -76,7 +75,7 @@ impl Mode {
         }
     }
 
-    /// What Events on CronJobs name as their source.
+    /// The source component of Events on CronJobs.
     pub fn cron_job_component(&self) -> &'static str {
         match self {
             Self::Replace | Self::Both => "cronjob-controller",
@@ -85,7 +84,7 @@ impl Mode {
     }
 }
 
-/// The mode as it is typed, with the manager's name.
+/// The mode as on the command line, with the manager's name.
 impl fmt::Display for Mode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -96,26 +95,26 @@ impl fmt::Display for Mode {
     }
 }
 
-/// A controller's name as a Job's `spec.managedBy` spells it: a domain, a slash, a path.
+/// A controller's name as in a Job's `spec.managedBy`: a domain, a slash, a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ManagerName(String);
 
-/// A text cannot be a controller's name.
+/// The reason why a text is not a valid controller name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadManagerName {
-    /// There is no slash, or nothing before or after it.
+    /// There is no slash, or no text before or after it.
     #[error("must be a domain-prefixed path, such as lakh.dev/job-controller")]
     NoDomain,
-    /// What is before the first slash is no domain.
+    /// The part before the first slash is not a domain.
     #[error("must begin with a domain: lower-case letters, digits, '-' and '.'")]
     OddDomain,
-    /// What is behind it has characters that no path has.
+    /// The part after the first slash has characters that a path cannot have.
     #[error("must have only a URL's characters behind the domain")]
     OddPath,
-    /// It is longer than the API takes.
+    /// It exceeds the API's maximum length.
     #[error("must be no longer than {NAME_MAX} bytes")]
     TooLong,
-    /// It is the built-in controller's.
+    /// It is the built-in controller's name.
     #[error(
         "must not be {DEFAULT_MANAGER}, which is the built-in controller's: see --mode replace"
     )]
@@ -123,7 +122,7 @@ pub enum BadManagerName {
 }
 
 impl ManagerName {
-    /// Reads a name, by the API's rules for the field.
+    /// Parses a name by the API's rules for the field.
     pub fn parse(text: &str) -> Result<Self, BadManagerName> {
         let (domain, path) = text.split_once('/').ok_or(BadManagerName::NoDomain)?;
         if domain.is_empty() || path.is_empty() {
@@ -158,7 +157,7 @@ impl fmt::Display for ManagerName {
     }
 }
 
-/// Whether a text is one part of a domain's name.
+/// Returns true if a text is a label of a domain name.
 fn is_label(text: &str) -> bool {
     let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     !text.is_empty() && text.bytes().all(inner) && !text.starts_with('-') && !text.ends_with('-')

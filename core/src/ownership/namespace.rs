@@ -1,4 +1,4 @@
-//! What is known of one namespace: the Jobs at work that have Pods, and the Pods that have nobody.
+//! Indexes one namespace: the selectors of active Jobs, and the Pods without an owner.
 //!
 //! Must not: know of claims.
 
@@ -18,7 +18,7 @@ use super::Claimed;
 #[derive(Debug, Default)]
 pub(super) struct Namespace {
     jobs: BTreeMap<JobId, Arc<Selector>>,
-    /// Those of the Jobs that do not simply mean the Pods that wear their UID.
+    /// Jobs with a selector that is not just the label with their UID.
     choosy: BTreeSet<JobId>,
     pub(super) ownerless: BTreeMap<Uid, Ownerless>,
 }
@@ -28,7 +28,7 @@ pub(super) struct Ownerless {
     pub(super) name: CompactString,
     pub(super) labels: Labels,
     pub(super) version: u64,
-    /// It has ended and has no finalizer of ours.
+    /// It has ended and lacks our finalizer.
     pub(super) is_over: bool,
 }
 
@@ -57,7 +57,7 @@ impl Namespace {
         self.jobs.is_empty() && self.ownerless.is_empty()
     }
 
-    /// The Pods without owner that a Job is to adopt by its selector, each with its version.
+    /// The Pods without an owner that the Job's selector matches and that it must adopt, each with its resourceVersion.
     pub(super) fn ownerless_meant_by(&self, job: Uid, selector: &Selector) -> Vec<(Claimed, u64)> {
         let meant = self.ownerless.iter();
         let meant = meant.filter(|(_, pod)| {
@@ -68,7 +68,7 @@ impl Namespace {
             .collect()
     }
 
-    /// The Jobs that are to adopt a Pod by their selectors.
+    /// The Jobs that must adopt a Pod by their selectors.
     pub(super) fn jobs_that_mean(&self, pod: &DecodedPod<'_>) -> BTreeSet<JobId> {
         let is_over = is_over(&pod.record);
         let meaning = self.jobs.iter();
@@ -78,26 +78,26 @@ impl Namespace {
         meaning.map(|(job, _)| job.clone()).collect()
     }
 
-    /// Whether the Job that owns a Pod does not mean it any more.
+    /// Returns true if the Job that owns a Pod no longer selects it.
     pub(super) fn strays(&self, pod: &DecodedPod<'_>, job: &JobId) -> bool {
-        // Nearly all Pods: nothing of their Job, which may be one of thousands, is looked at.
+        // The common case: it avoids a lookup of the Job, which may be one of thousands.
         if wears_uid(&pod.labels, job.uid) && !self.choosy.contains(job) {
             return false;
         }
-        // A Pod without labels is meant by nobody.
+        // No Job selects a Pod without labels.
         self.jobs
             .get(job)
             .is_some_and(|selector| pod.labels.is_empty() || !selector.matches(&pod.labels))
     }
 }
 
-/// Whether a Pod has ended and has no finalizer of ours.
+/// Returns true if a Pod has ended and lacks our finalizer.
 pub(super) fn is_over(pod: &PodRecord) -> bool {
     pod.phase.is_terminal() && !pod.has(PodFlags::FINALIZER)
 }
 
-/// Whether a Pod that a Job has made has been counted, or let go uncounted: adopted, it would have its finalizer
-/// again, and be counted again.
+/// Returns true if the Pod was created by this Job and has been counted, or released uncounted. An adoption would add
+/// the finalizer again, and the Job would count the Pod again.
 fn is_counted(job: Uid, labels: &impl Labelled, is_over: bool) -> bool {
     is_over && wears_uid(labels, job)
 }

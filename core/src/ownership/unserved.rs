@@ -1,19 +1,20 @@
-//! Whether anybody runs a Job that names another controller: a name that is spelled wrong leaves a Job alone for good,
-//! and nobody says so.
+//! Detects Jobs that name another controller in `spec.managedBy` while no controller takes them up. A misspelled name
+//! would otherwise leave a Job idle for ever without a message.
 //!
-//! Every controller gives a Job a start time or a condition as soon as it sees it. A Job that has neither for long is
-//! nobody's.
+//! Every controller sets a start time or a condition as soon as it sees a Job. A Job that has neither for long has no
+//! controller.
 //!
-//! Must not: guess whom the name means.
+//! Must not: guess which controller the name means.
 
 use std::time::Duration;
 
 use crate::model::{DEFAULT_MANAGER, Job, Monotonic, Report, format_go_duration};
 
-/// How long a Job may go without a sign: longer than the change of a leader takes, a rollout, or a short outage.
+/// The maximum time without a start time or condition: longer than a leader change, a rollout, or a short outage.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// See the module's text.
+/// The detector for one Job: it reports at most once. Call [`Unserved::look`] for each event and at the time that it
+/// returns.
 #[derive(Clone, Debug, Default)]
 pub struct Unserved {
     since: Option<Monotonic>,
@@ -21,7 +22,7 @@ pub struct Unserved {
 }
 
 impl Unserved {
-    /// Looks at the Job: gives what people are to be told, once, and when to look again.
+    /// Checks the Job. Returns the warning, at most once, and the time of the next check.
     pub fn look(&mut self, job: &Job, now: Monotonic) -> (Option<Report>, Option<Monotonic>) {
         let named = job.spec.managed_by.as_deref();
         let named = named.filter(|name| *name != DEFAULT_MANAGER);
@@ -42,7 +43,7 @@ impl Unserved {
     }
 }
 
-/// Whether no controller has done anything to it.
+/// Returns true if no controller has acted on the Job.
 fn is_untouched(job: &Job) -> bool {
     !job.deleting && !job.status.has_begun()
 }

@@ -1,29 +1,29 @@
-//! Rows of an [`IndexRecord`](super::IndexRecord), column by column: 14 bytes a row, where a row of its own would take 16.
+//! Stores rows of an [`IndexRecord`](super::IndexRecord) by column: 14 bytes a row, where a struct would take 16.
 //!
-//! Must not: know what the numbers mean.
+//! Must not: know the meaning of the numbers.
 
-/// Rows of a block: 14 KiB. A Job that has begun few of its indexes takes few blocks.
+/// Rows of a block: 14 KiB. A Job that has begun few of its indexes has few blocks.
 pub(super) const BLOCK: u32 = 1024;
 
 /// Bytes of a row.
 pub(super) const ROW: usize = 14;
 
-/// Bytes of a block beside its rows: its columns' addresses and lengths, and its own address.
+/// Bytes of a block besides its rows: the pointers and lengths of its columns, and the pointer to it.
 pub(super) const BLOCK_OVERHEAD: usize = size_of::<Block>() + size_of::<Option<Box<Block>>>();
 
-/// What is kept of one index. All zero: nothing.
+/// The stored facts about one index. All zero: none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct IndexRow {
     pub(super) tries: u16,
-    /// How it ended, by its number in a table; 0 if it has not.
+    /// The number of its end in a word table; 0 if it has not ended.
     pub(super) ending: u16,
-    /// On which node, likewise.
+    /// The number of its node, likewise.
     pub(super) node: u16,
     pub(super) started: u32,
     pub(super) ended: u32,
 }
 
-/// See the module's text.
+/// A number of rows, with an array for each column.
 #[derive(Debug)]
 pub(super) struct Block {
     tries: Box<[u16]>,
@@ -34,7 +34,7 @@ pub(super) struct Block {
 }
 
 impl Block {
-    /// One of so many rows, all zero.
+    /// Creates a block of rows that are all zero.
     pub(super) fn new(rows: usize) -> Self {
         Self {
             tries: vec![0; rows].into(),
@@ -45,7 +45,7 @@ impl Block {
         }
     }
 
-    /// The same with more rows.
+    /// Copies the block into one with more rows.
     pub(super) fn grown(&self, rows: usize) -> Self {
         let mut grown = Self::new(rows);
         for at in 0..self.rows() {
@@ -58,7 +58,7 @@ impl Block {
         self.tries.len()
     }
 
-    /// The row there; nothing beyond the last.
+    /// Returns a row; an empty one beyond the last.
     pub(super) fn get(&self, at: usize) -> IndexRow {
         if at >= self.rows() {
             return IndexRow::default();

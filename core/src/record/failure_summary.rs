@@ -1,10 +1,10 @@
-//! Sums up what the Pods of a Job failed of, and tells people rarely: one Event that grows.
+//! Summarizes the causes of a Job's failed Pods in one Event that is updated rarely.
 //!
-//! The first time a minute after the first failure, then after waits four times as long each, a few times at most, and once
-//! more when the Job has ended. So who looks at the Job's Events finds how many failed and why, in a line, however many
-//! there were.
+//! The first report follows a minute after the first failure. Each further wait is four times as long, up to a few
+//! reports, and a last one follows the Job's end. So one line of the Job's Events says how many Pods failed and why,
+//! however many there were.
 //!
-//! Must not: decide anything, or tell of a Job without failures.
+//! Must not: decide anything, or report on a Job without failures.
 
 use std::{fmt::Write as _, time::Duration};
 
@@ -13,41 +13,41 @@ use crate::model::{EndCause, Monotonic, Now, Report, Time};
 /// The reason of the Event.
 pub const FAILURE_SUMMARY_REASON: &str = "FailureSummary";
 
-/// How long after the first failure people are told: a Job that fails at once has ended by then, and is told of once.
+/// The time from the first failure to the first report. A Job that fails at once has ended by then, and has one report.
 const FIRST_WAIT: Duration = Duration::from_secs(60);
 
-/// By how much each wait is longer than the one before: 1 min, 4 min, 16 min, 1 h, 4 h.
+/// The factor between consecutive waits: 1 min, 4 min, 16 min, 1 h, 4 h.
 const GROWTH: u32 = 4;
 
-/// How often people are told at most before the Job has ended.
+/// The maximum number of reports before the Job has ended.
 const TELLINGS: u32 = 5;
 
-/// Causes that are told apart: tenants choose exit codes.
+/// The maximum number of causes counted separately: tenants choose exit codes.
 const CAUSES: usize = 64;
 
-/// Causes that a message names: nobody reads more.
+/// The maximum number of causes in a message, to keep it readable.
 const SHOWN: usize = 8;
 
-/// See the module's text.
+/// Counts one Job's failed Pods by cause and schedules the reports.
 #[derive(Debug)]
 pub struct FailureSummary {
     causes: Vec<(EndCause, u32)>,
-    /// Failed Pods of causes that are not told apart any more.
+    /// Failed Pods of causes beyond the maximum.
     others: u32,
-    /// Failed Pods, all of them.
+    /// All failed Pods.
     failed: u32,
-    /// Failed Pods that people were told of.
+    /// Failed Pods covered by the last report.
     told: u32,
     tellings: u32,
-    /// When people may be told next.
+    /// When the next report may be sent.
     due: Option<Monotonic>,
-    /// The Job had failures before anybody counted: since when somebody has.
+    /// When counting began, if the Job already had failures by then.
     counts_since: Option<Time>,
     has_ended: bool,
 }
 
 impl FailureSummary {
-    /// Nothing has failed that was seen; `failed` Pods had by what the Job's status says.
+    /// Creates an empty summary. `failed` is the count in the Job's status.
     pub fn new(failed: u32, now: Time) -> Self {
         Self {
             causes: Vec::new(),
@@ -61,7 +61,7 @@ impl FailureSummary {
         }
     }
 
-    /// A Pod has failed; to be told once of each.
+    /// Counts a failed Pod. Call it once for each.
     pub fn pod_failed(&mut self, cause: &EndCause) {
         self.failed = self.failed.saturating_add(1);
         if let Some((_, count)) = self.causes.iter_mut().find(|(known, _)| known == cause) {
@@ -73,7 +73,7 @@ impl FailureSummary {
         }
     }
 
-    /// Gives what people are to be told now, if anything.
+    /// Returns the report that is due now, if any.
     pub fn poll_report(&mut self, has_ended: bool, now: Now) -> Option<Report> {
         if self.failed == self.told || self.has_ended {
             return None;
@@ -92,7 +92,7 @@ impl FailureSummary {
         Some(Report::warning(FAILURE_SUMMARY_REASON, &self.message()))
     }
 
-    /// When to ask for a report though nothing is heard.
+    /// When to poll for a report if no event comes first.
     pub fn poll_timeout(&self) -> Option<Monotonic> {
         let is_news = self.failed > self.told && self.tellings < TELLINGS && !self.has_ended;
         self.due.filter(|_| is_news)

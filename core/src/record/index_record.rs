@@ -1,11 +1,11 @@
-//! What became of each index of a Job, in a few bytes each.
+//! Records the outcome of each index of a Job, in a few bytes each.
 //!
-//! It has what its holder saw: how many Pods an index had, and how the last of them ended. A success stays: what a Pod does
-//! that comes after it is of no use to anybody. Words are kept once and rows have their numbers, so that a row has 14
-//! bytes; blocks of rows come as their indexes begin.
+//! It covers the Pods that the caller reported: how many an index had, and how the last of them ended. Only a later
+//! success replaces a success. Strings are stored once and rows refer to them by number, so a row has 14 bytes. Blocks
+//! of rows are allocated as their indexes begin.
 //!
-//! What it takes at most is known before it begins ([`IndexRecord::most_bytes`]), whatever Pods say: when there is no room
-//! for one more word, an end is kept without its reason, or a node without its name.
+//! Its maximum size is known in advance ([`IndexRecord::most_bytes`]), whatever Pods report. When a word table is full,
+//! an end is stored without its reason, or a node without its name.
 //!
 //! Must not: know which Job this is, or keep Pods.
 
@@ -18,31 +18,31 @@ use super::{
     word_table::WordTable,
 };
 
-/// Bytes that names of nodes may take for each index, and at most: 5,000 names of 40 letters fit.
+/// Bytes for names of nodes, per index and at most: 5,000 names of 40 letters fit.
 const NODE_ROOM: (usize, usize) = (160, 640 * 1024);
 
-/// Bytes that ends may take likewise: 256 exit codes with three reasons each fit.
+/// Bytes for ends, likewise: 256 exit codes with three reasons each fit.
 const ENDING_ROOM: (usize, usize) = (192, 64 * 1024);
 
-/// What either may take of a Job of few indexes.
+/// Bytes added to the per-index share of each table, so that small Jobs have room too.
 const LEAST_ROOM: usize = 2048;
 
-/// Room that is kept for ends of which no cause is told, one for each outcome.
+/// Bytes reserved for ends without a cause, one for each outcome.
 const SPARE_ROOM: usize = 512;
 
-/// How an index' last Pod ended.
+/// The outcome of an index's last Pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum IndexOutcome {
-    /// It succeeded.
+    /// The Pod succeeded.
     Succeeded,
-    /// It failed.
+    /// The Pod failed.
     Failed,
-    /// It went away, and nobody saw how it ended.
+    /// The Pod disappeared before its end was observed.
     Gone,
 }
 
 impl IndexOutcome {
-    /// The word for it.
+    /// The outcome as one word.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Succeeded => "succeeded",
@@ -52,61 +52,62 @@ impl IndexOutcome {
     }
 }
 
-/// What many Pods have in common that ended the same way.
+/// An outcome and its cause, shared by all Pods that ended so.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct IndexEnding {
     pub(super) outcome: IndexOutcome,
     pub(super) cause: EndCause,
 }
 
-/// What a record hears.
+/// An input of a record.
 #[derive(Clone, Copy, Debug)]
 pub enum RecordInput<'a> {
-    /// A Pod of this index came into sight.
+    /// A Pod of this index appeared.
     Seen {
         /// The index.
         index: u32,
     },
-    /// A Pod of this index has ended. It may be told more than once, with more and more that is known of it.
+    /// A Pod of this index has ended. Repeated inputs may add details.
     Ended {
         /// The index.
         index: u32,
-        /// How.
+        /// The outcome.
         outcome: IndexOutcome,
-        /// When, in seconds since the epoch; 0 if that is not known.
+        /// When it ended, in seconds since the epoch; 0 if unknown.
         at: u32,
-        /// What there is to be said of it.
+        /// The cause, node and start time.
         end: &'a PodEnd,
     },
-    /// The Job has so many indexes now.
+    /// The Job's current number of indexes.
     Completions(u32),
 }
 
-/// What is known of an index.
+/// The recorded facts about an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordedIndex<'a> {
-    /// How many Pods it had that were seen; at most 65,535 are counted.
+    /// The number of its Pods that were seen; at most 65,535 are counted.
     pub tries: u16,
-    /// How the last that ended did; none if none has.
+    /// The end of the last Pod that ended; none if none has.
     pub end: Option<IndexEnd<'a>>,
 }
 
-/// How the last Pod of an index ended.
+/// The end of an index's last Pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IndexEnd<'a> {
-    /// In a word.
+    /// The outcome.
     pub outcome: IndexOutcome,
-    /// By which exit code, and why.
+    /// The exit code and reason.
     pub cause: &'a EndCause,
-    /// On which node; empty if that is not known.
+    /// Its node; empty if unknown.
     pub node: &'a str,
-    /// When its node took it up, if that is known.
+    /// When the kubelet started the Pod, if known.
     pub started: Option<Time>,
-    /// When it ended, if that is known.
+    /// When it ended, if known.
     pub ended: Option<Time>,
 }
 
-/// See the module's text.
+/// The record of all indexes of one Job. [`IndexRecord::handle`] feeds it, [`IndexRecord::of`] reads it. It never
+/// exceeds [`IndexRecord::most_bytes`].
 #[derive(Debug)]
 pub struct IndexRecord {
     since: Time,
@@ -114,12 +115,12 @@ pub struct IndexRecord {
     blocks: Vec<Option<Box<Block>>>,
     nodes: WordTable<CompactString>,
     endings: WordTable<IndexEnding>,
-    /// How many indexes have something in it.
+    /// The number of indexes with a nonempty row.
     known: u32,
 }
 
 impl IndexRecord {
-    /// An empty one of a Job with so many indexes, which begins now.
+    /// Creates an empty record of a Job with this number of indexes. Observation begins at `since`.
     pub fn new(completions: u32, since: Time) -> Self {
         Self {
             since,
@@ -131,7 +132,7 @@ impl IndexRecord {
         }
     }
 
-    /// Bytes that a record of so many indexes may come to take.
+    /// The maximum size in bytes of a record of this number of indexes.
     pub fn most_bytes(completions: u32) -> usize {
         let indexes = completions as usize;
         let blocks = completions.div_ceil(BLOCK) as usize;
@@ -140,7 +141,7 @@ impl IndexRecord {
         size_of::<Self>() + rows + words
     }
 
-    /// Bytes that it takes.
+    /// Its current size in bytes.
     pub fn bytes(&self) -> usize {
         let blocks = self.blocks.iter().flatten();
         let rows: usize = blocks
@@ -155,22 +156,22 @@ impl IndexRecord {
         self.nodes.bytes() + self.endings.bytes()
     }
 
-    /// Since when Pods are looked at.
+    /// The time since which Pods are observed.
     pub fn since(&self) -> Time {
         self.since
     }
 
-    /// How many indexes the Job has.
+    /// The number of indexes of the Job.
     pub fn completions(&self) -> u32 {
         self.completions
     }
 
-    /// Of how many indexes something is known.
+    /// The number of indexes with recorded facts.
     pub fn known(&self) -> u32 {
         self.known
     }
 
-    /// Takes something in. What is said of an index that the Job does not have is passed over.
+    /// Handles an input. An index that the Job does not have is ignored.
     pub fn handle(&mut self, input: RecordInput<'_>) {
         match input {
             RecordInput::Completions(completions) => self.completions = completions,
@@ -186,7 +187,7 @@ impl IndexRecord {
         }
     }
 
-    /// What is known of an index, if anything is.
+    /// The recorded facts about an index, if there are any.
     pub fn of(&self, index: u32) -> Option<RecordedIndex<'_>> {
         let row = self.row(index);
         if row == IndexRow::default() {
@@ -214,7 +215,7 @@ impl IndexRecord {
             {
                 new == IndexOutcome::Succeeded
             }
-            // What is known of a Pod grows: then it starts no earlier than it was made.
+            // Later inputs about the same Pod add details. Its start time never moves back.
             (Some(_), _) if row.started == end.started => !end.node.is_empty() || row.node == 0,
             (Some(_), _) => end.started > row.started,
         };
@@ -232,10 +233,10 @@ impl IndexRecord {
         (row.started, row.ended) = (end.started, at);
     }
 
-    /// The number of an end; without its reason, or of no cause at all, if there is no room for more.
+    /// The number of an end. Drops the reason, then the whole cause, if the table is full.
     fn number_of(&mut self, outcome: IndexOutcome, cause: &EndCause) -> u16 {
         let whole = room(ENDING_ROOM, self.completions);
-        // Room is kept for ends without a reason, and of these for those of no cause.
+        // Part of the space is reserved for ends without a reason, and part of that for ends without a cause.
         let brief = EndCause::new(cause.exit_code, "");
         let tries = [
             (cause, whole / 2),
@@ -271,21 +272,21 @@ impl IndexRecord {
         self.known += u32::from(!was_known);
         let (number, at) = ((index / BLOCK) as usize, (index % BLOCK) as usize);
         if let Some(more) = (number + 1).checked_sub(self.blocks.len()) {
-            // Else the list would have twice the room it needs.
+            // Avoids a list with twice the capacity it needs.
             self.blocks.reserve_exact(more);
             self.blocks.resize_with(number + 1, || None);
         }
         let rows = (self.completions - index / BLOCK * BLOCK).min(BLOCK) as usize;
         let block = self.blocks[number].get_or_insert_with(|| Box::new(Block::new(rows)));
         if block.rows() <= at {
-            // The Job had fewer indexes when it began.
+            // The Job had fewer indexes when the block was allocated.
             **block = block.grown(rows);
         }
         block.set(at, row);
     }
 }
 
-/// Bytes that words may take in a Job of so many indexes.
+/// The maximum bytes of a word table in a Job of this number of indexes.
 fn room((each, most): (usize, usize), completions: u32) -> usize {
     (LEAST_ROOM + completions as usize * each).min(most)
 }

@@ -1,10 +1,10 @@
-//! What is kept of a Job's Pods after they are gone, where the Job asks for it: a record of each index, and a summary of
-//! what Pods failed of.
+//! Records the outcome of each index and the causes of failures, so that they outlive the Job's Pods. Only for Jobs
+//! that request it.
 //!
-//! Both are values: they hear of Pods as these come, end and go. What they keep is limited, whatever a tenant does: by
-//! the number of indexes, and by how many different words there may be.
+//! Both are plain values, fed as Pods appear, end and disappear. Their size is bounded whatever a tenant does: by the
+//! number of indexes, and by the number of distinct words.
 //!
-//! Read first: [`IndexRecord`]. Must not: be asked by any decision, or keep what no Job asks for.
+//! Read first: [`IndexRecord`]. Must not: influence any decision, or store data that no Job requests.
 
 mod block;
 mod failure_summary;

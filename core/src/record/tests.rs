@@ -1,11 +1,11 @@
-//! A record says the same as a simple model, whatever happens to Pods; and takes no more than it says.
+//! Compares a record with a simple model over random histories, and its size with the stated maximum.
 
 use std::collections::BTreeMap;
 
 use super::*;
 use crate::model::{EndCause, PodEnd, Time};
 
-/// Numbers that look like chance and are the same each time.
+/// A deterministic generator of pseudo-random numbers.
 struct Chance(u64);
 
 impl Chance {
@@ -36,7 +36,7 @@ fn ended(index: u32, pod: &ModelPod) -> RecordInput<'_> {
     }
 }
 
-/// What a record is to say of an index by all its Pods, in the order in which they were made.
+/// The Pod that the record must report for an index, given all its Pods in order of creation.
 fn expected(pods: &[ModelPod]) -> Option<&ModelPod> {
     let ended = || pods.iter().filter(|pod| pod.outcome.is_some());
     let last_success = ended().rfind(|pod| pod.outcome == Some(IndexOutcome::Succeeded));
@@ -78,7 +78,7 @@ fn a_record_says_what_a_simple_model_says() {
             let pods = model.entry(index).or_default();
             let open = pods.iter().position(|pod| pod.outcome.is_none());
             match open {
-                // Another Pod comes only when the one before has ended, as for each index of a Job.
+                // An index gets another Pod only when the one before has ended, as in a Job.
                 None => {
                     record.handle(RecordInput::Seen { index });
                     pods.push(ModelPod {
@@ -100,7 +100,7 @@ fn a_record_says_what_a_simple_model_says() {
                     pod.outcome = Some(outcome);
                     pod.at = second;
                     let reason = ["", "OOMKilled"][chance.below(2) as usize];
-                    // Little is known of it at first.
+                    // The first input has few details.
                     pod.end.cause = EndCause::new(code, "");
                     record.handle(ended(index, pod));
                     if outcome != IndexOutcome::Gone && chance.below(4) > 0 {
@@ -108,10 +108,10 @@ fn a_record_says_what_a_simple_model_says() {
                         let brief = pod.clone();
                         pod.end = PodEnd::new(EndCause::new(code, reason), &node, pod.end.started);
                         record.handle(ended(index, pod));
-                        // Old news bring nothing back.
+                        // A stale input changes nothing.
                         record.handle(ended(index, &brief));
                     }
-                    // Who says it twice says nothing new.
+                    // A repeated input changes nothing.
                     record.handle(ended(index, pod));
                 }
             }
@@ -176,7 +176,7 @@ fn a_tenant_cannot_make_it_grow_by_words_or_tries() {
             });
         }
         assert!(record.bytes() <= most, "{} of {most}", record.bytes());
-        // That it failed, and when, is still known.
+        // The failure and its time are still recorded.
         let end = record.of(0).and_then(|row| row.end).expect("it ended");
         assert_eq!((end.outcome, end.node), (IndexOutcome::Failed, ""));
         assert_eq!(end.cause, &EndCause::default());

@@ -1,6 +1,6 @@
-//! Words by number, each kept once, and no more of them than there is room for.
+//! Interns words under numbers, within a limit of memory.
 //!
-//! Must not: know what the words are for.
+//! Must not: know the meaning of the words.
 
 use std::hash::{BuildHasher as _, Hash};
 
@@ -9,9 +9,9 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 
 use super::index_record::IndexEnding;
 
-/// Something that takes memory beside its own size.
+/// A value that may own heap memory.
 pub(super) trait Word: Clone + Eq + Hash {
-    /// How much.
+    /// Its bytes on the heap.
     fn heap(&self) -> usize;
 }
 
@@ -31,7 +31,7 @@ impl Word for IndexEnding {
     }
 }
 
-/// See the module's text. Numbers begin with 1.
+/// Stores each distinct word once, under a number. Numbers begin with 1.
 #[derive(Debug)]
 pub(super) struct WordTable<W> {
     words: Vec<W>,
@@ -51,17 +51,17 @@ impl<W> Default for WordTable<W> {
     }
 }
 
-/// Bytes of a word in the tables at most: a list that grows has up to twice the room it needs, and a hash table with
-/// numbers of two bytes and a mark up to seven bytes for each.
+/// Maximum bytes of a word in both tables. A growing list has up to twice the capacity it needs. A hash table of
+/// two-byte numbers with a control byte takes up to seven bytes for each.
 const fn charge<W>() -> usize {
     2 * size_of::<W>() + 7
 }
 
-/// Room that the first few words take: both lists begin with some.
+/// Bytes that the first few words take: both tables begin with a minimum capacity.
 const FIRST_ROOM: usize = 256;
 
 impl<W: Word> WordTable<W> {
-    /// The number of a word, which is kept if it is new and `room` is enough for it.
+    /// The number of a word. A new word is stored if it fits into `room`.
     pub(super) fn number(&mut self, word: &W, room: usize) -> Option<u16> {
         let Self {
             words,
@@ -87,12 +87,12 @@ impl<W: Word> WordTable<W> {
         Some(number)
     }
 
-    /// The word of a number.
+    /// The word with this number.
     pub(super) fn word(&self, number: u16) -> Option<&W> {
         self.words.get(usize::from(number).checked_sub(1)?)
     }
 
-    /// Bytes that it takes.
+    /// Its size in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.words.capacity() * size_of::<W>() + self.numbers.allocation_size() + self.heap
     }

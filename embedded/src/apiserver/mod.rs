@@ -1,24 +1,24 @@
-//! The embedded API server as a machine: requests and time in, replies out.
+//! Implements the embedded API server as a state machine: it takes requests and the time, and returns replies.
 //!
-//! Responsible for: the Kubernetes REST API as a value, from paths to stored objects. Must not:
-//! read a clock, know sockets or tasks, lock anything, or know any controller.
+//! Responsible for: the Kubernetes REST API, from paths to stored objects. Must not: read a clock, use sockets, tasks
+//! or locks, or know any controller.
 //!
-//! From the bottom up, each folder using only those that are named:
+//! The folders from the bottom up. Each uses only the folders that its line names:
 //!
-//! - `object`: what one object is. Uses none.
+//! - `object`: one object, its kind and its errors. Uses none.
 //! - `kinds`: the rules of each kind. Uses `object`.
-//! - `apply`: patches, and who owns which field. Uses `kinds` and below.
-//! - `print`: forms, tables, answers. Uses `object`.
-//! - `store`: objects by key, versions, logs of changes. Uses `object`.
-//! - `http`: what a request says, and the answers that need no objects. Uses all above but `store`.
+//! - `apply`: patches and field ownership. Uses `kinds` and below.
+//! - `print`: response forms, tables and bodies. Uses `object`.
+//! - `store`: objects by key, resourceVersions, event logs. Uses `object`.
+//! - `http`: request parsing, and the responses that need no objects. Uses all above but `store`.
 //! - `server`: every call that needs state. Uses all above.
-//! - `faults`: how the server mistreats calls on demand. Uses `object`, `print` and `http`.
+//! - `faults`: fault injection. Uses `object`, `print` and `http`.
 //!
-//! A folder's `mod.rs` names what the others use of it. Inside a folder, files name each other.
+//! A folder's `mod.rs` exports the items that other folders use. Inside a folder, files name each other.
 //!
-//! Read first: [`ApiServer`], then `http::request` (what is asked), `server::write` and `server::delete` (how
-//! state changes), `server::watch` (how changes are seen). docs/embedded-cluster.md lists where this server
-//! differs from a real one; each file says so for its own part.
+//! Read first: [`ApiServer`], then `http::request` (parsed requests), `server::write` and `server::delete` (state
+//! changes), `server::watch` (watch events). docs/embedded-cluster.md lists the differences from a real server; each
+//! file states its own.
 
 mod apply;
 pub mod faults;

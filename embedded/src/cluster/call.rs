@@ -1,6 +1,6 @@
-//! Calls within the process.
+//! Sends requests to the API server within the process.
 //!
-//! Responsible for: asking the API server without a socket. Must not: wait or try again.
+//! Responsible for: calls without a socket. Must not: wait or retry.
 
 use crate::{
     apiserver::Request,
@@ -8,12 +8,12 @@ use crate::{
     serve::SharedApi,
 };
 
-/// Makes a request; gives the status code.
+/// Sends a request; returns the status code.
 pub(super) fn send(api: &SharedApi, asked: &ApiRequest) -> u16 {
     api.handle(request(asked)).code()
 }
 
-/// The request, without anything that only a client elsewhere would say.
+/// Converts a request; fields that only a remote client sets stay empty.
 pub(super) fn request(asked: &ApiRequest) -> Request<'_> {
     Request {
         method: asked.method,

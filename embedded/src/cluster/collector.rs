@@ -1,9 +1,9 @@
-//! Drives the collector of Pods: changes in, its calls out, its passes kept.
+//! Drives the Pod garbage collector: passes events in, sends its calls and wakes it for each pass.
 //!
-//! Responsible for: reading what it has to know of Pods and nodes. Must not: judge it.
+//! Responsible for: extracting the facts about Pods and nodes that the collector needs. Must not: decide which Pods go.
 //!
-//! Between two passes it only keeps up: the server's log holds less than what may happen until the next
-//! one, and who has missed some of it must list all Pods.
+//! Between two passes it still reads events every second. The server's log holds fewer events than may occur between
+//! passes, and a reader that falls behind must list all Pods again.
 
 use std::{borrow::Cow, sync::Arc, time::Duration};
 
@@ -19,16 +19,16 @@ use crate::{
     serve::{LogReader, SharedApi},
 };
 
-/// Events taken in, or calls made, before others have their turn.
+/// Events read, or calls made, before the task yields.
 const AT_ONCE: usize = 128;
 
-/// How often what has changed is read. The server's log holds many times as much.
+/// Interval between reads of the event log. The log holds many times as many events.
 const KEEP_UP: Duration = Duration::from_secs(1);
 
-/// Key of the taint by which somebody says that a node will not come back.
+/// Key of the taint that marks a node as out of service: it will not come back.
 const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 
-/// Collects Pods, for ever.
+/// Runs the Pod garbage collector; never returns.
 pub(super) async fn run(api: Arc<SharedApi>, terminated_threshold: i32) {
     let mut gc = PodGc::new(terminated_threshold, api.now().monotonic);
     let metrics = CollectorMetrics::default();
@@ -39,7 +39,7 @@ pub(super) async fn run(api: Arc<SharedApi>, terminated_threshold: i32) {
         let soon = api.now().monotonic + KEEP_UP;
         let due = gc.poll_timeout().map_or(soon, |due| due.min(soon));
         api.sleep_until(due).await;
-        // Pods first: a node that a Pod has is there before it.
+        // Pods first: a node exists before the Pods that are bound to it.
         catch_up(&mut pods, &mut gc).await;
         catch_up(&mut nodes, &mut gc).await;
         gc.handle_timeout(api.now().monotonic);
@@ -56,7 +56,7 @@ pub(super) async fn run(api: Arc<SharedApi>, terminated_threshold: i32) {
     }
 }
 
-/// Tells the collector of all that has changed until now.
+/// Passes all events up to now to the collector.
 async fn catch_up(reader: &mut LogReader, gc: &mut PodGc) {
     while let Some(news) = reader.read(AT_ONCE) {
         if news.is_list {
@@ -72,7 +72,7 @@ async fn catch_up(reader: &mut LogReader, gc: &mut PodGc) {
             }
         }
         tokio::task::yield_now().await;
-        // What came meanwhile can wait, or this might never end.
+        // Later events wait for the next read; otherwise this loop might never end.
         if news.events.len() < AT_ONCE {
             return;
         }
@@ -129,7 +129,7 @@ fn pod_facts(pod: &Stored) -> Option<PodFacts> {
     })
 }
 
-/// The one fact that must be read from a Pod's JSON, and only from that of a Pod that failed.
+/// Returns true if the Pod was evicted. This is the only fact that needs the Pod's JSON, and only for a Failed Pod.
 fn is_evicted(pod: &Stored) -> bool {
     let read = || read_json::<RawPodReason<'_>>(pod.bytes()).ok();
     pod.phase == "Failed"

@@ -1,6 +1,6 @@
-//! The metrics of the collector of Pods, by upstream's names and labels.
+//! Exports the Pod garbage collector's metrics under upstream's names and labels.
 //!
-//! Must not: decide what happens to Pods.
+//! Must not: decide which Pods go.
 
 use prometheus_client::{
     metrics::{counter::Counter, family::Family},
@@ -11,7 +11,7 @@ use crate::podgc::{Call, PodFacts, Reason};
 
 type Counters = Family<[(&'static str, String); 2], Counter>;
 
-/// The metrics of the embedded cluster.
+/// The metrics of the Pod garbage collector.
 #[derive(Clone, Debug, Default)]
 pub(super) struct CollectorMetrics {
     tried: Counters,
@@ -19,7 +19,7 @@ pub(super) struct CollectorMetrics {
 }
 
 impl CollectorMetrics {
-    /// Registers both. The registry's encoder adds `_total` to their names.
+    /// Registers both counters. The registry's encoder appends `_total` to their names.
     pub(super) fn register(&self, registry: &mut Registry) {
         let own = registry.sub_registry_with_prefix("pod_gc_collector");
         own.register(
@@ -34,7 +34,7 @@ impl CollectorMetrics {
         );
     }
 
-    /// Counts what came of a call. A Pod is done with once it is deleted, or once a call about it failed.
+    /// Counts the result of a call. A Pod counts once it is deleted, or once a call for it failed.
     pub(super) fn called(&self, call: &Call, code: u16) {
         let failed = code >= 300;
         let (pod, reason): (&PodFacts, &Reason) = match call {

@@ -1,10 +1,10 @@
-//! The embedded cluster in one piece: API server, hollow nodes, collector of Pods, kubeconfig.
+//! Starts the embedded cluster: API server, hollow nodes, Pod garbage collector and kubeconfig.
 //!
-//! For the first run, the tests and the load tests. The hollow nodes and the collector talk to the API
-//! server within the process; everybody else, lakh's controller too, comes over HTTP.
+//! It serves first runs, tests and load tests. The hollow nodes and the collector call the API server within the
+//! process; all other clients, lakh's controller included, use HTTP.
 //!
-//! Must not: hold rules of the API ([`crate::apiserver`]), of Pods' lives ([`crate::kubelet`]) or of
-//! which Pods are collected ([`crate::podgc`]).
+//! Must not: hold rules of the API ([`crate::apiserver`]), of Pod lifecycles ([`crate::kubelet`]) or of Pod garbage
+//! collection ([`crate::podgc`]).
 
 mod call;
 mod collector;
@@ -28,17 +28,17 @@ use crate::{
 
 pub use crate::apiserver::faults::{FaultKind, Rule, RuleError};
 
-/// How the cluster is.
+/// Options of an embedded cluster.
 #[derive(Clone, Debug)]
 pub struct ClusterOptions {
-    /// Its API server. The hollow nodes do not notice faults.
+    /// Options of the API server. Faults do not affect the hollow nodes.
     pub server: ServeOptions,
-    /// How the hollow nodes behave.
+    /// Options of the hollow nodes.
     pub kubelet: KubeletOptions,
-    /// How many Pods may stay after their end before the collector deletes the oldest; 0 or less: all.
+    /// Number of terminated Pods that may exist before the collector deletes the oldest; 0 or less disables the limit.
     ///
-    /// All by default, other than on a real cluster: load tests end with 100,000 such Pods, look at
-    /// them all and measure nothing but the controller.
+    /// Disabled by default, unlike on a real cluster: load tests end with 100,000 such Pods, check all of them and
+    /// measure only the controller.
     pub terminated_pod_gc_threshold: i32,
 }
 
@@ -69,8 +69,8 @@ impl EmbeddedCluster {
     ///
     /// # Errors
     ///
-    /// If the port cannot be had, a rule for faults makes no sense, or, with a [`FileError`] inside,
-    /// the state cannot be loaded, the audit log not be written or a certificate not be read.
+    /// If the port is taken or a fault rule is invalid. Holds a [`FileError`] if the state cannot be loaded, the audit
+    /// log cannot be written, or a certificate cannot be read.
     pub async fn start(mut options: ClusterOptions) -> io::Result<Self> {
         let kubelet = options.kubelet.clone();
         let output = move |pod: &[u8], container: &str, previous: bool| {
@@ -87,28 +87,27 @@ impl EmbeddedCluster {
         })
     }
 
-    /// The base URL of its API server.
+    /// Returns the base URL of the API server.
     pub fn url(&self) -> String {
         self.server.url()
     }
 
-    /// The token of somebody who may do all, where tokens are asked for.
+    /// Returns the token of a user with full access, if the server requires tokens.
     pub fn token(&self) -> Option<&str> {
         self.server.token()
     }
 
-    /// By what clients in this process know the API server, where it speaks TLS.
+    /// Returns the data with which clients in this process verify the API server, if it uses TLS.
     pub fn loopback(&self) -> Option<Loopback<'_>> {
         self.server.loopback()
     }
 
-    /// The API server's state, for checks within the process.
+    /// Returns the API server's handle, for checks within the process.
     pub fn server(&self) -> &ServerHandle {
         &self.server
     }
 
-    /// Writes a kubeconfig for it, in place of whatever the path names; for its owner alone, since there
-    /// may be a token in it.
+    /// Writes a kubeconfig and replaces any file at the path. Only the owner can read it, since it may hold a token.
     ///
     /// # Errors
     ///
@@ -117,12 +116,12 @@ impl EmbeddedCluster {
         self.server.write_kubeconfig(path)
     }
 
-    /// Waits until objects could not be saved, and gives why; for ever, if none are.
+    /// Waits until objects could not be saved, and returns the reason. Never returns if the cluster saves none.
     pub async fn saving_failed(&self) -> String {
         self.server.api().saving_failed().await
     }
 
-    /// Ends it; its objects are gone, or kept where they were to be.
+    /// Stops the cluster. Its objects are lost, unless a state folder keeps them.
     pub async fn shutdown(self) {
         self.nodes.abort();
         self.collector.abort();

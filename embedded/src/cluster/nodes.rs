@@ -1,4 +1,4 @@
-//! Drives the hollow kubelet: Pods' events in, its writes out, its deadlines kept.
+//! Drives the hollow kubelet: passes Pod events in, sends its writes and wakes it at its deadlines.
 
 use std::{iter, sync::Arc};
 
@@ -10,14 +10,14 @@ use crate::{
     serve::{LogReader, SharedApi},
 };
 
-/// Events taken in between two looks at what there is to write.
+/// Events read between two checks for pending writes.
 const EVENTS_AT_ONCE: usize = 128;
 
-/// Writes made in one go. The clients' calls wait so long, but to take turns with them for each write
-/// costs more than the write: threads that put each other to sleep and wake each other.
+/// Writes sent under one lock. Client requests wait that long. Taking turns with them after each write costs more than
+/// the write itself, because threads then block and wake each other.
 const WRITES_AT_ONCE: usize = 32;
 
-/// Keeps the hollow nodes alive, for ever.
+/// Runs the hollow nodes; never returns while the server exists.
 pub(super) async fn run(api: Arc<SharedApi>, options: KubeletOptions) {
     for node in node_objects(&options, api.now().wall) {
         let creation = ApiRequest {
@@ -56,7 +56,7 @@ pub(super) async fn run(api: Arc<SharedApi>, options: KubeletOptions) {
                 if changed.is_err() {
                     return;
                 }
-                // To have waited for it is to have seen it; the next round is to see it, too.
+                // `changed` marks the value as seen; the next round must see it again.
                 nodes.mark_changed();
             }
             () = api.sleep_until(due) => {}
@@ -64,7 +64,7 @@ pub(super) async fn run(api: Arc<SharedApi>, options: KubeletOptions) {
     }
 }
 
-/// Says which of the hollow nodes there are. They are few, and hardly ever change.
+/// Reports to the kubelet which hollow nodes exist. They are few and hardly ever change.
 fn look_for_nodes(api: &SharedApi, kubelet: &mut Kubelet, names: &[String]) {
     for name in names {
         kubelet.handle_node(name, api.get(Kind::Node, "", name).is_some());
@@ -76,7 +76,7 @@ fn apply_event(api: &SharedApi, kubelet: &mut Kubelet, event: &Event) {
     if event.event_type == EventType::Deleted {
         return kubelet.handle_pod_gone(&pod.uid);
     }
-    // Half of all news are of Pods at their end, and need not be read.
+    // Half of all events are of ended Pods, which need not be decoded.
     if pod.has_ended() && pod.deletion.is_none() && kubelet.handle_end(&pod.uid) {
         return;
     }
@@ -87,7 +87,7 @@ fn apply_event(api: &SharedApi, kubelet: &mut Kubelet, event: &Event) {
 
 fn write(api: &SharedApi, kubelet: &mut Kubelet) {
     loop {
-        // Of a Pod there is never more than one.
+        // The kubelet has at most one write in flight per Pod.
         let writes: Vec<PodWrite> = iter::from_fn(|| kubelet.poll_write())
             .take(WRITES_AT_ONCE)
             .collect();

@@ -1,6 +1,7 @@
-//! What each hollow node can still allocate.
+//! Tracks the resources that each hollow node can still allocate.
 //!
-//! Responsible for: sums of what Pods request, and what is insufficient for another. Must not: choose a node.
+//! Responsible for: sums of Pods' requests, and the resources that are insufficient for another Pod. Must not: choose a
+//! node.
 
 use super::resources::{Amount, Demand};
 
@@ -8,15 +9,15 @@ use super::resources::{Amount, Demand};
 #[doc(alias = "NodeInfo")]
 #[derive(Debug)]
 pub(super) struct Allocatable {
-    /// What every node has for Pods.
+    /// Capacity of every node.
     limits: Vec<Amount>,
-    /// What is reserved, by node, in the order of the limits.
+    /// Reserved amounts by node, in the order of the limits.
     used: Vec<Vec<i64>>,
     /// Raised by each change.
     version: u64,
 }
 
-/// Too little of a resource.
+/// A resource of which a node has too little.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct InsufficientResource<'a> {
     pub(super) resource: &'a str,
@@ -34,17 +35,17 @@ impl Allocatable {
         }
     }
 
-    /// Differs if anything has changed.
+    /// Returns a number that differs after any change.
     pub(super) fn version(&self) -> u64 {
         self.version
     }
 
-    /// Whether a Pod fits on a node.
+    /// Returns true if a Pod fits on a node.
     pub(super) fn fits(&self, node: usize, demand: &Demand) -> bool {
         self.insufficient(node, demand).next().is_none()
     }
 
-    /// What a node has too little of for a Pod.
+    /// Returns the resources of which a node has too little for a Pod.
     pub(super) fn insufficient<'a>(
         &'a self,
         node: usize,
@@ -64,12 +65,12 @@ impl Allocatable {
         })
     }
 
-    /// Reserves what a Pod requests.
+    /// Reserves the requests of a Pod.
     pub(super) fn reserve(&mut self, node: usize, demand: &Demand) {
         self.change(node, demand, i64::saturating_add);
     }
 
-    /// Releases what a Pod reserved.
+    /// Releases the reservation of a Pod.
     pub(super) fn release(&mut self, node: usize, demand: &Demand) {
         self.change(node, demand, i64::saturating_sub);
     }
@@ -90,12 +91,12 @@ impl Allocatable {
 }
 
 impl InsufficientResource<'_> {
-    /// Whether even the empty node has too little of it.
+    /// Returns true if even the empty node has too little of the resource.
     pub(super) fn is_for_ever(&self) -> bool {
         self.requested > self.capacity && self.resource != "pods"
     }
 
-    /// The scheduler's words.
+    /// Returns the scheduler's message.
     pub(super) fn for_scheduler(&self) -> String {
         match self.resource {
             "pods" => "Too many pods".to_owned(),
@@ -103,7 +104,7 @@ impl InsufficientResource<'_> {
         }
     }
 
-    /// The kubelet's reason and its words.
+    /// Returns the kubelet's reason and message.
     pub(super) fn for_kubelet(&self) -> (String, String) {
         let Self {
             resource,

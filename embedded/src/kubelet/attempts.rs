@@ -1,11 +1,10 @@
-//! How often each piece of work of a Job has been tried.
+//! Counts the tries of each piece of work of a Job.
 //!
-//! Responsible for: counting tries per Job and completion index, within bounds.
-//! Must not: count for Pods that do not ask for it.
+//! Responsible for: tries per Job and completion index, within bounds.
+//! Must not: count for Pods that do not need it.
 //!
-//! Nothing tells a kubelet that a Job is over, and the next try may come long after the last Pod
-//! is gone. So counters are not dropped with Pods: they stay until there are more than
-//! [`MAX_COUNTERS`], and then the Job that was tried least recently is forgotten as a whole.
+//! A kubelet does not learn that a Job has finished, and the next try may come long after the last Pod is gone. So
+//! counters outlive their Pods. Above [`MAX_COUNTERS`], all counters of the least recently tried Job are dropped.
 
 use compact_str::CompactString;
 use hashbrown::HashMap;
@@ -26,7 +25,7 @@ struct JobAttempts {
 }
 
 impl Attempts {
-    /// Holds so many counters at most.
+    /// Creates counters with this upper limit.
     pub(super) fn new(limit: usize) -> Self {
         Self {
             jobs: HashMap::new(),
@@ -36,7 +35,7 @@ impl Attempts {
         }
     }
 
-    /// Counts one more try and gives the number of tries before it.
+    /// Counts a try and returns the number of tries before it.
     pub(super) fn next(&mut self, job: &CompactString, index: Option<u32>) -> u32 {
         self.clock += 1;
         let entry = self.jobs.entry(job.clone()).or_default();
@@ -53,7 +52,7 @@ impl Attempts {
         before
     }
 
-    /// Forgets the Job tried least recently, but never the one in hand.
+    /// Drops the least recently tried Job other than `keep`.
     fn forget_oldest(&mut self, keep: &CompactString) {
         let oldest = self
             .jobs
@@ -67,7 +66,7 @@ impl Attempts {
     }
 }
 
-/// Ten Jobs of the largest size we aim at; about 20 MB.
+/// Ten Jobs of the largest supported size; about 20 MB.
 pub(super) const MAX_COUNTERS: usize = 1_000_000;
 
 #[cfg(test)]

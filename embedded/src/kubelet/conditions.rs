@@ -1,6 +1,6 @@
-//! The conditions of a Pod.
+//! Renders the conditions of a Pod.
 //!
-//! Responsible for: what each condition says at each point of a Pod's life, and since when.
+//! Responsible for: status, texts and transition time of each condition at each point of a Pod's life.
 //! Must not: repeat `PodScheduled` for a Pod that was bound; the binding has set it.
 
 use serde::Serialize;
@@ -28,8 +28,8 @@ pub(super) struct Condition {
     last_transition_time: String,
 }
 
-/// A text of a condition; none is left out. The patch merges conditions by type, so that a text that was there before
-/// must be taken away by name: that is the none inside.
+/// A text of a condition. `None` omits it; `Some(None)` clears it. The patch merges conditions by type, so an earlier
+/// text stays unless it is cleared.
 type ConditionText = Option<Option<String>>;
 
 impl Condition {
@@ -44,7 +44,7 @@ impl Condition {
     }
 }
 
-/// All conditions that the Pod's life has a say in.
+/// Returns all conditions that follow from the Pod's life.
 pub(super) fn conditions(pod: &Pod) -> Vec<Condition> {
     let scheduled_at = pod.run.scheduled_at;
     let ended = pod.is_ended();
@@ -65,14 +65,14 @@ pub(super) fn conditions(pod: &Pod) -> Vec<Condition> {
     all
 }
 
-/// Somebody other than the Pod itself is to blame for its end.
+/// Returns the `DisruptionTarget` condition, unless the Pod itself caused its end.
 pub(super) fn disruption_target(pod: &Pod, cause: Disruption, since: Time) -> Option<Condition> {
     let (reason, message) = cause.condition(first_container(pod))?;
     let target = condition(pod, "DisruptionTarget", true, since);
     Some(target.saying(reason, message))
 }
 
-/// No node has room for the Pod.
+/// Returns the condition of a Pod for which no node has resources.
 pub(super) fn unschedulable(pod: &Pod) -> Option<Condition> {
     let failure = pod.placement_failure()?;
     let scheduled = condition(pod, "PodScheduled", false, failure.since);
@@ -117,7 +117,7 @@ fn ready(pod: &Pod, kind: &'static str) -> Condition {
     }
 }
 
-/// A condition without texts; texts of earlier statuses are cleared where there can be any.
+/// Returns a condition without texts; clears texts of earlier statuses where there may be any.
 fn condition(pod: &Pod, kind: &'static str, holds: bool, since: Time) -> Condition {
     let has_inits = pod.inits.is_some();
     let may_have_texts = match kind {

@@ -1,4 +1,4 @@
-//! The container statuses of a Pod.
+//! Renders the container statuses of a Pod.
 //!
 //! Responsible for: the status of each container at each point of a Pod's life.
 //! Must not: invent history; it renders the exits that `life` recorded.
@@ -57,18 +57,18 @@ enum ContainerState {
     },
 }
 
-/// One container, and what it has been through.
+/// A container and its runs.
 struct History<'a> {
     container: &'a Named,
     run: ContainerRun,
-    /// Whether the Pod's life is about it now.
+    /// The container is the leader of the Pod's life.
     leads: bool,
     is_init: bool,
-    /// Its place in the spec.
+    /// Its index in the spec.
     place: usize,
 }
 
-/// Statuses of the containers, sorted by name.
+/// Returns the statuses of the containers, sorted by name.
 pub(super) fn container_statuses(pod: &Pod) -> Vec<ContainerStatus<'_>> {
     if pod.life == Life::Ended(Cause::Invalid) {
         return Vec::new();
@@ -85,7 +85,7 @@ pub(super) fn container_statuses(pod: &Pod) -> Vec<ContainerStatus<'_>> {
     all
 }
 
-/// The first container leads; the others go along, and end with it.
+/// The first container leads; the others start and end with it.
 fn container_history<'a>(pod: &Pod, container: &'a Named, place: usize) -> History<'a> {
     let leads = place == 0;
     let others = || ContainerRun {
@@ -102,7 +102,7 @@ fn container_history<'a>(pod: &Pod, container: &'a Named, place: usize) -> Histo
     }
 }
 
-/// Statuses of the init containers, in the order of the spec.
+/// Returns the statuses of the init containers, in the order of the spec.
 pub(super) fn init_statuses(pod: &Pod) -> Vec<ContainerStatus<'_>> {
     let is_valid = pod.life != Life::Ended(Cause::Invalid);
     let Some(inits) = pod.inits.as_deref().filter(|_| is_valid) else {
@@ -111,7 +111,7 @@ pub(super) fn init_statuses(pod: &Pod) -> Vec<ContainerStatus<'_>> {
     let ran = pod.shape.inits.iter().zip(&inits.runs).enumerate();
     ran.map(|(nth, (container, run))| {
         let run = *run;
-        // Of those that never ran the first alone is looked for at the end.
+        // Of the init containers that never ran, only the first is reported as lost once the Pod has ended.
         if run.started_at.is_none() && !(nth == 0 && pod.is_ended()) {
             return waiting_for_inits(container);
         }
@@ -127,7 +127,7 @@ pub(super) fn init_statuses(pod: &Pod) -> Vec<ContainerStatus<'_>> {
     .collect()
 }
 
-/// Names of the sidecars and containers that are not ready.
+/// Returns the names of the sidecars and containers that are not ready.
 pub(super) fn unready_names(pod: &Pod) -> Vec<&str> {
     let inits = pod.shape.inits.iter().enumerate();
     let sidecars = inits.filter(|(nth, init)| {
@@ -224,7 +224,7 @@ fn terminated(exit: Exit, id: String) -> ContainerState {
     }
 }
 
-/// A container that never ran when its Pod was taken away.
+/// Returns the state of a container that never ran before its Pod was terminated.
 fn lost() -> ContainerState {
     ContainerState::Terminated {
         exit_code: 137,
@@ -247,12 +247,12 @@ fn crash_loop(pod: &Pod, container: &Named, delay: std::time::Duration) -> Conta
     }
 }
 
-/// An ID that looks like one of containerd, and follows from the Pod, the container and the try.
+/// Returns an ID in containerd's form, derived from the Pod, the container and the try.
 fn container_id(pod: &Pod, salt: u64, restart: u32) -> String {
     let start = hash_text(&pod.uid) ^ mix(salt << 32 | u64::from(restart));
     let [a, b, c, d] = [1, 2, 3, 4].map(|word| mix(start.wrapping_add(word)));
     format!("containerd://{a:016x}{b:016x}{c:016x}{d:016x}")
 }
 
-/// Keeps the numbers of init containers apart from those of containers.
+/// Separates the numbers of init containers from those of containers.
 const INIT_SALT: u64 = 1 << 16;

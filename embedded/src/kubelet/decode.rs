@@ -1,7 +1,7 @@
-//! The few fields of a Pod that a hollow kubelet looks at.
+//! Decodes the few fields of a Pod that a hollow kubelet needs.
 //!
-//! Responsible for: reading them out of the Pod's JSON, borrowing what can be borrowed.
-//! Must not: judge them; that is the work of `shape` and `settings`.
+//! Responsible for: reading them from the Pod's JSON, borrowed where possible.
+//! Must not: validate them; `shape` and `settings` do.
 
 use std::{
     borrow::{Borrow, Cow},
@@ -10,14 +10,15 @@ use std::{
 
 use serde::Deserialize;
 
-use crate::model::COMPLETION_INDEX;
+use super::{life::Exit, stages::ExitReason};
+use crate::model::{COMPLETION_INDEX, Time};
 
-/// A Pod that cannot be read. Nothing has changed; sending it again does not help.
+/// A Pod that cannot be decoded. Nothing has changed, and a retry does not help.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot read the Pod: {0}")]
 pub struct DecodeError(#[from] serde_json::Error);
 
-/// A Pod, as far as it matters here.
+/// The fields of a Pod that the kubelet needs.
 #[derive(Debug, Deserialize)]
 #[serde(bound(deserialize = "'de: 'a"))]
 pub(super) struct RawPod<'a> {
@@ -29,36 +30,36 @@ pub(super) struct RawPod<'a> {
 }
 
 impl RawPod<'_> {
-    /// Whether the Pod has reached a phase that it never leaves.
+    /// Returns true if the Pod is in a phase that it never leaves.
     pub(super) fn is_terminal(&self) -> bool {
         matches!(self.status.phase.as_deref(), Some("Succeeded" | "Failed"))
     }
 
-    /// Whether the API shows that its containers have started.
+    /// Returns true if the API shows that its containers have started.
     pub(super) fn is_running(&self) -> bool {
         self.status.phase.as_deref() == Some("Running")
     }
 
-    /// Whether its kubelet has already said something of its containers.
+    /// Returns true if its kubelet has already reported container statuses.
     pub(super) fn runs(&self) -> bool {
         self.status.container_statuses.is_some()
     }
 
-    /// Restarts that the API already knows of; they must never seem to go back.
+    /// Returns the restarts that the API shows; the count must never go back.
     pub(super) fn restarts(&self) -> u32 {
         let statuses = self.status.container_statuses.iter().flatten();
         let restarts = statuses.map(|status| status.restart_count);
         restarts.max().unwrap_or(0)
     }
 
-    /// The UID of the Job that owns the Pod.
+    /// Returns the UID of the Job that owns the Pod.
     pub(super) fn job_uid(&self) -> Option<&str> {
         let mut owners = self.metadata.owner_references.iter().flatten();
         let job = owners.find(|owner| &*owner.kind == "Job")?;
         Some(&job.uid)
     }
 
-    /// The completion index of a Pod of an Indexed Job.
+    /// Returns the completion index of a Pod of an Indexed Job.
     pub(super) fn completion_index(&self) -> Option<u32> {
         let annotations = self.metadata.annotations.as_ref();
         let index = annotations.and_then(|it| it.get(COMPLETION_INDEX));
@@ -66,7 +67,7 @@ impl RawPod<'_> {
         index.or(self.label(COMPLETION_INDEX))?.parse().ok()
     }
 
-    /// The value of a label.
+    /// Returns the value of a label.
     pub(super) fn label(&self, key: &str) -> Option<&str> {
         Some(self.metadata.labels.as_ref()?.get(key)?)
     }
@@ -121,39 +122,54 @@ pub(super) struct RawContainer<'a> {
 #[serde(rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
 pub(super) struct RawPodStatus<'a> {
     pub(super) phase: Option<BorrowedText<'a>>,
-    pub(super) container_statuses: Option<Vec<RawContainerStatus>>,
-    pub(super) init_container_statuses: Option<Vec<RawContainerStatus>>,
+    pub(super) container_statuses: Option<Vec<RawContainerStatus<'a>>>,
+    pub(super) init_container_statuses: Option<Vec<RawContainerStatus<'a>>>,
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct RawContainerStatus {
+#[serde(rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
+pub(super) struct RawContainerStatus<'a> {
+    pub(super) name: Option<BorrowedText<'a>>,
     #[serde(default)]
     pub(super) restart_count: u32,
     #[serde(default)]
-    state: RawContainerState,
+    state: RawContainerState<'a>,
 }
 
-impl RawContainerStatus {
-    /// Whether the container has ended well.
-    pub(super) fn has_succeeded(&self) -> bool {
-        matches!(self.state.terminated, Some(RawTerminated { exit_code: 0 }))
+impl RawContainerStatus<'_> {
+    /// Returns the exit that the API shows, if the container does not run.
+    pub(super) fn exit(&self) -> Option<Exit> {
+        let terminated = self.state.terminated.as_ref()?;
+        let time = |text: &Option<BorrowedText<'_>>| {
+            let text = text.as_deref().unwrap_or_default();
+            Time::parse_rfc3339(text).unwrap_or_default()
+        };
+        Some(Exit {
+            code: terminated.exit_code,
+            reason: terminated.reason.as_deref().and_then(ExitReason::of_text),
+            started_at: time(&terminated.started_at),
+            finished_at: time(&terminated.finished_at),
+        })
     }
 }
 
 #[derive(Debug, Default, Deserialize)]
-struct RawContainerState {
-    terminated: Option<RawTerminated>,
+#[serde(bound(deserialize = "'de: 'a"))]
+struct RawContainerState<'a> {
+    terminated: Option<RawTerminated<'a>>,
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct RawTerminated {
+#[serde(rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
+struct RawTerminated<'a> {
     #[serde(default)]
     exit_code: i32,
+    reason: Option<BorrowedText<'a>>,
+    started_at: Option<BorrowedText<'a>>,
+    finished_at: Option<BorrowedText<'a>>,
 }
 
-/// A text that is borrowed also inside an `Option` or a `Vec`, where a bare `Cow` is copied.
+/// A text that borrows even inside an `Option` or a `Vec`, where serde copies a bare `Cow`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 pub(super) struct BorrowedText<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
 

@@ -1,18 +1,18 @@
-//! The Events about Pods that get no place.
+//! Renders Events for Pods that no node takes.
 //!
-//! Responsible for: rendering them as the scheduler and a kubelet do. Must not: decide who gets one.
+//! Responsible for: Events in the form of the scheduler's or a kubelet's. Must not: decide which Pods get one.
 
 use serde_json::json;
 
 use super::life::Pod;
 
-/// The Event for what is said of the Pod: by its kubelet if it has come to a node, else by the scheduler.
+/// Renders the Event for the Pod's placement failure: from its kubelet if it has a node, otherwise from the scheduler.
 pub(super) fn of_complaint(pod: &Pod, node_names: &[String]) -> Vec<u8> {
     let Some(placement_failure) = pod.placement_failure() else {
         return Vec::new();
     };
     let millis = placement_failure.since.as_millis();
-    // A name that no other Event of the Pod has. One that is created again is there already.
+    // The name is unique among the Pod's Events. A second create of the same Event finds it existing.
     let name = &pod.name[..pod.name.len().min(MAX_NAME)];
     let mut event = json!({
         "apiVersion": "v1",

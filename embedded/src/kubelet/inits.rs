@@ -1,34 +1,34 @@
-//! The init containers of a Pod, and how far they have come.
+//! Tracks the progress of a Pod's init containers.
 //!
-//! Responsible for: whose turn it is. Must not: know when they run and end; `life` does. Pods without init containers
-//! have nothing of this.
+//! Responsible for: the order of init containers. Must not: know when they run and end; `life` does. Pods without init
+//! containers have no such record.
 
 use super::{decode::RawPod, life::ContainerRun, shape::Shape};
 use crate::model::Time;
 
-/// The init containers of a Pod, and how far they have come.
+/// Progress of a Pod's init containers.
 #[derive(Debug)]
 pub(super) struct Inits {
-    /// Whose turn it is: all before have done their part.
+    /// Index of the current init container; all before it have succeeded or, for sidecars, started.
     pub(super) turn: usize,
-    /// In the order of the spec.
+    /// Runs in the order of the spec.
     pub(super) runs: Box<[ContainerRun]>,
-    /// When the containers could start.
+    /// When the last init container was done, so that the containers could start.
     pub(super) done_at: Option<Time>,
-    /// When the sidecars were asked to stop.
+    /// When the sidecars received SIGTERM.
     pub(super) stop: Option<SidecarStop>,
 }
 
-/// The sidecars of a Pod have been asked to stop.
+/// The stop of a Pod's sidecars.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct SidecarStop {
     pub(super) at: Time,
-    /// The end of the grace period, at which those that still run are killed.
+    /// End of the grace period, when sidecars that still run are killed.
     pub(super) kill_at: Time,
 }
 
 impl Inits {
-    /// The init containers of a Pod seen for the first time, if it has any.
+    /// Creates the record for a Pod seen for the first time, if it has init containers.
     pub(super) fn of(shape: &Shape, view: &RawPod<'_>) -> Option<Box<Self>> {
         if shape.inits.is_empty() {
             return None;
@@ -41,7 +41,7 @@ impl Inits {
         let statuses = view.status.init_container_statuses.iter().flatten();
         for (run, status) in runs.iter_mut().zip(statuses) {
             run.restarts = status.restart_count;
-            run.is_done |= status.has_succeeded();
+            run.is_done |= status.exit().is_some_and(|exit| exit.code == 0);
         }
         Some(Box::new(Self {
             turn: 0,
@@ -63,13 +63,13 @@ impl Inits {
         }
     }
 
-    /// When something last ended.
+    /// Returns the time of the last exit.
     pub(super) fn last_end(&self) -> Option<Time> {
         let exits = self.runs.iter().filter_map(|run| run.ended);
         exits.map(|exit| exit.finished_at).max()
     }
 
-    /// The names of those that have not done their part.
+    /// Returns the names of the init containers that are not done.
     pub(super) fn incomplete<'a>(&self, shape: &'a Shape) -> Vec<&'a str> {
         let left = shape.inits.iter().skip(self.turn);
         left.map(|init| init.name.as_str()).collect()

@@ -1,11 +1,11 @@
-//! What happens to a Pod on a hollow node.
+//! Simulates the life of a Pod on a hollow node.
 //!
-//! Responsible for: the turns of a Pod's life, each at its own time. Must not: know what the API
-//! has been told; `status_manager` compares and decides that.
+//! Responsible for: the turns of a Pod's life, each at its own time. Must not: know which state the API server has;
+//! `status_manager` compares and decides.
 //! Read first: [`Life`], then [`Pod::advance`].
 //!
-//! At each time the life is about one container: the init container whose turn it is, then the first
-//! container. [`Pod::leader`] finds it.
+//! At any time one container, the leader, drives the Pod's life: the current init container, then the first container.
+//! [`Pod::leader`] returns it.
 
 use std::{sync::Arc, time::Duration};
 
@@ -23,21 +23,21 @@ use super::{
 };
 use crate::model::Time;
 
-/// A Pod that still needs something from this kubelet.
+/// A Pod that still needs writes or deadlines from this kubelet.
 #[derive(Debug)]
 pub(super) struct Pod {
     pub(super) namespace: CompactString,
     pub(super) name: CompactString,
     pub(super) uid: CompactString,
     pub(super) shape: Arc<Shape>,
-    /// UID of the owning Job; kept only where tries are counted per Job.
+    /// UID of the owning Job; kept only if tries are counted per Job.
     pub(super) job: Option<CompactString>,
     pub(super) index: Option<u32>,
-    /// Places of the stages that mean this Pod.
+    /// Indexes of the stages that select this Pod.
     pub(super) stages: Box<[u16]>,
-    /// What the stage that was picked has in store.
+    /// Plan drawn from the current stage.
     pub(super) plan: Option<Box<Plan>>,
-    /// Its place, where room is limited.
+    /// Its reservation, if nodes have a capacity.
     pub(super) reservation: Option<Box<Reservation>>,
     pub(super) generation: i64,
     pub(super) gated: bool,
@@ -47,9 +47,9 @@ pub(super) struct Pod {
     pub(super) run: Run,
     /// Exits of the containers after the first, in the order of the spec; empty before.
     pub(super) others: Box<[Exit]>,
-    /// What its first container has been through.
+    /// Runs of its first container.
     pub(super) first: ContainerRun,
-    /// What its init containers have been through, if it has any.
+    /// Runs of its init containers, if it has any.
     pub(super) inits: Option<Box<Inits>>,
     pub(super) stop: Option<Termination>,
     pub(super) status: StatusManager,
@@ -57,24 +57,24 @@ pub(super) struct Pod {
     pub(super) due: Option<Time>,
 }
 
-/// Where a Pod is in its life. Variants stand in the order in which they are reached.
+/// Phase of a Pod's simulated life. The variants are in the order in which they are reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Life {
     /// Not bound to a node.
     Unscheduled,
-    /// On a node; what comes first starts at this time.
+    /// On a node; the first container or init container starts at this time.
     Starting { at: Time },
-    /// An init container runs, or all containers do once the Pod is initialized.
+    /// An init container runs; or, once the Pod is initialized, all containers.
     Running {
         until: Time,
         exit_code: i32,
         reason: Option<ExitReason>,
     },
-    /// The leader has ended and waits to be started again.
+    /// The leader has exited and waits for its restart.
     BackingOff { until: Time, delay: Duration },
     /// The containers have ended for good, and sidecars are stopping.
     StoppingSidecars { until: Time, cause: Cause },
-    /// Nothing runs any more.
+    /// No container runs any more.
     Ended(Cause),
 }
 
@@ -85,62 +85,62 @@ pub(super) enum Cause {
     Exited,
     /// It outlived its own `activeDeadlineSeconds`.
     Deadline,
-    /// Its kubelet needed its place, or its node is gone.
+    /// It was disrupted, for example evicted, or its node is gone.
     Disrupted(Disruption),
     /// Its simulation annotations cannot be read.
     Invalid,
-    /// Its node had no room for it.
+    /// Its node rejected it for lack of resources.
     Refused,
 }
 
-/// What the Pod has been through on its node.
+/// Facts about the Pod's time on its node.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Run {
     pub(super) node: Option<usize>,
-    /// Whether the Pod had its node from the start, so that no binding marked it as scheduled.
+    /// The Pod was bound when first seen, so that no binding here marked it as scheduled.
     pub(super) came_bound: bool,
     pub(super) ip: u32,
     pub(super) scheduled_at: Time,
 }
 
-/// What one container has been through.
+/// The runs of one container.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ContainerRun {
     pub(super) restarts: u32,
-    /// Restarts since the back-off was last reset.
+    /// Restarts since the last reset of the backoff.
     pub(super) streak: u8,
-    /// It is an init container that had ended well before this kubelet first saw the Pod, and takes no time again.
+    /// An init container had succeeded before this kubelet first saw the Pod; it takes no time again.
     pub(super) is_done: bool,
-    /// When the latest try began.
+    /// Start of the latest try.
     pub(super) started_at: Option<Time>,
-    /// How the latest try ended.
+    /// Exit of the latest try.
     pub(super) ended: Option<Exit>,
-    /// How the try before that ended.
+    /// Exit of the try before.
     pub(super) ended_before: Option<Exit>,
 }
 
-/// The end of a container.
+/// Exit of a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Exit {
     pub(super) code: i32,
-    /// Why, if the code does not say it.
+    /// The reason, if the code does not imply it.
     pub(super) reason: Option<ExitReason>,
     pub(super) started_at: Time,
     pub(super) finished_at: Time,
 }
 
-/// The containers have been asked to stop.
+/// The containers have received SIGTERM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Termination {
     at: Time,
-    /// The end of the grace period, at which containers that still run are killed.
+    /// End of the grace period, when containers that still run are killed.
     kill_at: Time,
     exit_code: i32,
     pub(super) cause: Cause,
 }
 
-/// Something that happens by itself. At the same instant the earlier variant goes first: a
-/// container that ends when it is stopped has ended by itself, and one that would start does not.
+/// A step of the Pod's life that time triggers. At the same instant, the earlier variant goes first. So a container
+/// that exits at its stop has exited by itself, and a container due to start then does not start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Turn {
     Exit,
@@ -154,7 +154,7 @@ enum Turn {
 }
 
 impl Pod {
-    /// The Pod has a node: its life on it begins.
+    /// Starts the Pod's life on its node.
     pub(super) fn schedule(&mut self, node: usize, world: &mut World, now: Time) {
         let run = &mut self.run;
         (run.node, run.ip, run.scheduled_at) = (Some(node), world.take_ip(), now);
@@ -169,14 +169,14 @@ impl Pod {
         }
     }
 
-    /// The Pod's node has no room for it: its life ends before it has begun.
+    /// Ends the life of a Pod for which its node lacks resources.
     pub(super) fn refuse(&mut self, node: usize, now: Time) {
         (self.run.node, self.run.scheduled_at) = (Some(node), now);
         self.life = Life::Ended(Cause::Refused);
         self.status.changed();
     }
 
-    /// The Pod is being deleted, or deleted again with a shorter grace period.
+    /// Starts the Pod's deletion, or shortens its grace period.
     pub(super) fn delete(&mut self, grace_secs: i64, world: &World, now: Time) {
         if self.deletion.is_some_and(|known| known <= grace_secs) {
             return;
@@ -189,7 +189,7 @@ impl Pod {
         self.request_stop(Cause::Exited, grace, world, now);
     }
 
-    /// Lets everything happen that was due by now, in order.
+    /// Applies all turns due by now, in order.
     pub(super) fn advance(&mut self, world: &mut World, now: Time) {
         while let Some((at, turn)) = self.next_turn().filter(|(at, _)| *at <= now) {
             match turn {
@@ -216,7 +216,7 @@ impl Pod {
         }
     }
 
-    /// When something happens next.
+    /// Returns the time of the next turn.
     pub(super) fn next_due(&self) -> Option<Time> {
         self.next_turn().map(|(at, _)| at)
     }
@@ -225,7 +225,7 @@ impl Pod {
         matches!(self.life, Life::Ended(_))
     }
 
-    /// Whether nothing stands before the start of the containers.
+    /// Returns true if all init containers are done.
     pub(super) fn is_initialized(&self) -> bool {
         let inits = self.inits.as_deref();
         inits.is_none_or(|inits| inits.done_at.is_some())
@@ -248,7 +248,7 @@ impl Pod {
         turns.into_iter().flatten().min()
     }
 
-    /// What the plan of the try that runs has in store next.
+    /// Returns the next turn in the plan of the running try.
     fn planned_turn(&self) -> Option<(Time, Turn)> {
         let plan = self.plan.as_deref()?;
         if !matches!(self.life, Life::Running { .. }) {
@@ -261,19 +261,19 @@ impl Pod {
         disruption.into_iter().chain(ready).min()
     }
 
-    /// Whether the containers that run are ready.
+    /// Returns true if the running containers are ready.
     pub(super) fn is_ready(&self) -> bool {
         self.plan.as_deref().is_none_or(|plan| !plan.unready)
     }
 
-    /// Since when the containers that run are as ready as they are.
+    /// Returns when the running containers last became ready, or started.
     pub(super) fn ready_since(&self) -> Time {
         let plan = self.plan.as_deref().filter(|plan| !plan.unready);
         let ready_at = plan.and_then(|plan| plan.ready_at);
         ready_at.or(self.first.started_at).unwrap_or_default()
     }
 
-    /// What the container has been through that the Pod's life is about now.
+    /// Returns the runs of the leader.
     fn leader(&mut self) -> &mut ContainerRun {
         match &mut self.inits {
             Some(inits) if inits.done_at.is_none() => &mut inits.runs[inits.turn],
@@ -299,7 +299,7 @@ impl Pod {
         }
     }
 
-    /// Starts what is next: sidecars on the way, and the containers after all init containers.
+    /// Starts the next sidecars, then the next init container, or the containers if none is left.
     fn start_next(&mut self, world: &mut World, at: Time) {
         if let Some(inits) = &mut self.inits {
             inits.pass_sidecars(&self.shape, at);
@@ -327,7 +327,7 @@ impl Pod {
         self.status.changed();
     }
 
-    /// The leader ended by itself.
+    /// Handles the exit of the leader.
     fn finish_try(&mut self, world: &mut World, at: Time) {
         let Life::Running {
             exit_code, reason, ..
@@ -353,7 +353,7 @@ impl Pod {
         }
     }
 
-    /// The containers that were asked to stop have stopped.
+    /// Handles the end of containers that were stopped.
     fn halt(&mut self, world: &World, at: Time) {
         let Some(stop) = self.stop else { return };
         if matches!(self.life, Life::Running { .. }) {
@@ -362,7 +362,7 @@ impl Pod {
         self.end(stop.cause, stop.kill_at, world, at);
     }
 
-    /// The containers have ended for good. Sidecars are asked to stop, and killed at the given time.
+    /// Ends the containers for good. Sidecars get SIGTERM, and are killed at `kill_at`.
     fn end(&mut self, cause: Cause, kill_at: Time, world: &World, at: Time) {
         self.status.changed();
         let Some(inits) = &mut self.inits else {
@@ -378,7 +378,7 @@ impl Pod {
         }
     }
 
-    /// The sidecars have stopped, and the Pod with them.
+    /// Ends the sidecars, and with them the Pod.
     fn finish_sidecars(&mut self, world: &World, at: Time) {
         let Life::StoppingSidecars { cause, .. } = self.life else {
             return;
@@ -394,8 +394,8 @@ impl Pod {
         self.status.changed();
     }
 
-    /// Exits of the sidecars that run, by their places. They stop one after the other, the last first, until the grace
-    /// period is over.
+    /// Returns the exits of the running sidecars, with their indexes. They stop one after the other, the last first,
+    /// until the grace period is over.
     fn sidecar_exits(&self, world: &World) -> impl Iterator<Item = (usize, Exit)> {
         let inits = self.inits.as_deref();
         let stop = inits.and_then(|inits| inits.stop);
@@ -421,8 +421,8 @@ impl Pod {
         })
     }
 
-    /// The leader has ended; the other containers of an initialized Pod end with it, if it stops them with this code,
-    /// or as their stage says.
+    /// Records the exit of the leader. If the Pod is initialized, its other containers exit too: with `code_of_others`
+    /// if given, otherwise as their stage says.
     fn record_exit(
         &mut self,
         world: &World,
@@ -491,8 +491,8 @@ impl Pod {
 }
 
 impl ContainerRun {
-    /// How long the container waits after a try that ended now. The first restart is immediate, the second waits
-    /// for the base delay, each later one twice as long, up to the cap.
+    /// Returns the delay before the restart after a try that exited now. The first restart is immediate, the second
+    /// waits for the base delay, and each later one twice as long, up to the maximum.
     fn back_off(&mut self, options: &KubeletOptions, at: Time) -> Duration {
         let lasted = self.started_at.map(|started_at| at.since(started_at));
         let backoff = options.backoff();
@@ -505,7 +505,7 @@ impl ContainerRun {
     }
 }
 
-/// Exit code of a container that obeys SIGTERM.
+/// Exit code of a container that exits on SIGTERM.
 pub(super) const SIGTERM: i32 = 143;
-/// Exit code of a container that had to be killed.
+/// Exit code of a killed container.
 const SIGKILL: i32 = 137;

@@ -1,7 +1,7 @@
-//! The hollow kubelet as a machine.
+//! Runs the hollow kubelet as a machine.
 //!
-//! Responsible for: taking events to the right Pod, and handing out writes and deadlines.
-//! Must not: hold rules of a Pod's life (`life`) or of what to write (`status_manager`).
+//! Responsible for: routing events to their Pods, and handing out writes and deadlines.
+//! Must not: hold rules of a Pod's life (`life`) or of its writes (`status_manager`).
 
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -16,7 +16,7 @@ use super::{
     decode::RawPod,
     events,
     inits::Inits,
-    life::{Cause, ContainerRun, Life, Pod, Run},
+    life::{Cause, ContainerRun, Exit, Life, Pod, Run},
     pods::{PodId, Pods},
     reservation::{FAILED_SCHEDULING, Reservation},
     resources::Demand,
@@ -34,16 +34,16 @@ use crate::{json::read_json, model::Time};
 
 /// All hollow nodes, and the scheduler in front of them.
 ///
-/// Three kinds of method: `handle_*` take input and `now`; [`Self::poll_write`] gives one thing
-/// to do; [`Self::poll_timeout`] gives the next deadline. After each `handle_*`, call
-/// `poll_write` until it is empty, then `poll_timeout` once. `now` never goes back.
+/// Three kinds of method: `handle_*` take input and `now`; [`Self::poll_write`] returns the next write;
+/// [`Self::poll_timeout`] returns the next deadline. After each `handle_*`, call `poll_write` until it is empty, then
+/// `poll_timeout` once. `now` never goes back.
 ///
-/// Every write must be answered by [`Self::handle_answer`]: there is never more than one write in flight for a Pod, so
-/// that writes of different Pods can be sent side by side and in any order. Watch events may
-/// come before or after the answer to the write that caused them.
+/// Every write must be answered with [`Self::handle_answer`]. A Pod has at most one write in flight, so writes of
+/// different Pods can be sent concurrently and in any order. Watch events may come before or after the response to the
+/// write that caused them.
 ///
-/// A Pod is remembered until the API server shows it at its end, or gone. Work per event grows
-/// with the logarithm of the number of Pods.
+/// A Pod is tracked until the API server shows it as terminal or deleted. Work per event grows with the logarithm of
+/// the number of Pods.
 #[derive(Debug)]
 pub struct Kubelet {
     world: World,
@@ -51,16 +51,16 @@ pub struct Kubelet {
     shapes: Latest<Shape>,
     pods: Pods,
     timers: Timers,
-    /// Pods that may have something to say, each at most once.
+    /// Pods that may have a write, each at most once.
     ready: VecDeque<PodId>,
-    /// Pods for which there was no node; where room is limited, the scheduler knows who waits.
+    /// Pods that wait for any node to exist; with a capacity, the scheduler queues waiting Pods instead.
     unplaced: BTreeSet<PodId>,
-    /// The latest time that was passed in.
+    /// The latest time passed in.
     now: Time,
 }
 
 impl Kubelet {
-    /// A kubelet that knows no Pods yet.
+    /// Creates a kubelet without Pods.
     pub fn new(options: KubeletOptions) -> Self {
         let names = options.node_names.iter().cloned();
         Self {
@@ -75,18 +75,18 @@ impl Kubelet {
         }
     }
 
-    /// Takes a Pod as a list or a watch shows it: its JSON as the API server sends it.
+    /// Handles a Pod from a list or a watch, given as the API server's JSON.
     ///
     /// # Errors
     ///
-    /// If the Pod cannot be read; then nothing has changed.
+    /// If the Pod cannot be decoded; then nothing has changed.
     pub fn handle_pod(&mut self, json: &[u8], now: Time) -> Result<(), DecodeError> {
         let view: &RawPod<'_> = &read_json(json)?;
         self.now = now;
         let name = view.spec.node_name.as_deref().unwrap_or_default();
         let node = self.nodes.get(name).copied();
         if node.is_none() && !name.is_empty() {
-            // Somebody else's Pod, perhaps after a race for its binding.
+            // The Pod runs on a foreign node, perhaps after a lost race for its binding.
             self.handle_pod_gone(&view.metadata.uid);
             return Ok(());
         }
@@ -117,15 +117,15 @@ impl Kubelet {
         Ok(())
     }
 
-    /// The Pod with this UID is gone; its name may already belong to another one.
+    /// Handles the deletion of the Pod with this UID; a new Pod may already have its name.
     pub fn handle_pod_gone(&mut self, uid: &str) {
         if let Some(id) = self.pods.find(uid) {
             self.forget(id);
         }
     }
 
-    /// The API server shows a Pod at its end, and nobody has asked for its deletion. Gives whether that is
-    /// all there is to know of it; if not, [`Self::handle_pod`] is to be shown the Pod.
+    /// Handles a Pod that the API server shows as terminal and without a deletion timestamp. Returns true if the event
+    /// is done; otherwise pass the Pod to [`Self::handle_pod`].
     pub fn handle_end(&mut self, uid: &str) -> bool {
         let Some(id) = self.pods.find(uid) else {
             return true;
@@ -138,8 +138,8 @@ impl Kubelet {
         is_all
     }
 
-    /// A node of this name exists, or no longer does: nothing is bound to one that does not. The Pods
-    /// that it has go on. Until something is said of a hollow node, it exists; others are of no interest.
+    /// Sets whether a node exists; Pods are bound only to existing nodes. Pods already on the node go on. Hollow nodes
+    /// exist by default; other nodes are ignored.
     pub fn handle_node(&mut self, name: &str, exists: bool) {
         let Some(node) = self.nodes.get(name) else {
             return;
@@ -152,7 +152,7 @@ impl Kubelet {
         }
     }
 
-    /// The write has been answered with this HTTP status code; 0 means that no answer came.
+    /// Handles the response to a write, given its HTTP status code; 0 means no response.
     pub fn handle_answer(&mut self, write: &PodWrite, status_code: u16, now: Time) {
         let Some((id, pod)) = self.pods.find_mut(&write.uid) else {
             return;
@@ -186,7 +186,7 @@ impl Kubelet {
         }
     }
 
-    /// Gives the next write.
+    /// Returns the next write.
     pub fn poll_write(&mut self) -> Option<PodWrite> {
         loop {
             while let Some(id) = self.ready.pop_front() {
@@ -206,7 +206,7 @@ impl Kubelet {
         }
     }
 
-    /// The scheduler has looked at a Pod that waits for room.
+    /// Applies the scheduler's decision on a pending Pod.
     fn obey(&mut self, (id, ruling): Ruling) {
         let pod = self.pods.get_mut(id);
         if let Some(reservation) = pod.and_then(|pod| pod.reservation.as_mut()) {
@@ -218,17 +218,17 @@ impl Kubelet {
         self.queue(id);
     }
 
-    /// Gives the moment to call [`Self::handle_timeout`].
+    /// Returns the time to call [`Self::handle_timeout`].
     pub fn poll_timeout(&self) -> Option<Time> {
         self.timers.first().map(|(at, _)| at)
     }
 
-    /// How many Pods are remembered: those that have not been seen at their end.
+    /// Returns the number of tracked Pods: those not seen as terminal.
     pub fn pods_remembered(&self) -> usize {
         self.pods.len()
     }
 
-    /// What only a Pod seen for the first time is asked, and only where it matters.
+    /// Returns the facts that are read only when a Pod is first seen, and only where they matter.
     fn first_sight(&mut self, view: &RawPod<'_>, json: &[u8]) -> Result<FirstSight, DecodeError> {
         let mut first = FirstSight::default();
         let scheduler = &mut self.world.scheduler;
@@ -240,7 +240,7 @@ impl Kubelet {
         Ok(first)
     }
 
-    /// The API server shows a Pod at its end: all that may be missing is the final delete.
+    /// Handles a terminal Pod: at most the final delete is missing.
     fn handle_ended(&mut self, view: &RawPod<'_>, now: Time) {
         let waits_for_delete = view.metadata.deletion_timestamp.is_some()
             && view.metadata.deletion_grace_period_seconds != Some(0);
@@ -259,7 +259,7 @@ impl Kubelet {
         self.observe_metadata(id, view, now);
     }
 
-    /// Takes over what the API server says of every Pod at any time.
+    /// Updates the fields that any Pod may have at any time: generation and deletion.
     fn observe_metadata(&mut self, id: PodId, view: &RawPod<'_>, now: Time) {
         let Some(pod) = self.pods.get_mut(id) else {
             return;
@@ -272,12 +272,13 @@ impl Kubelet {
         self.settle(id, now);
     }
 
-    /// Makes a record for a Pod seen for the first time.
+    /// Creates the record of a Pod seen for the first time.
     fn adopt(&mut self, view: &RawPod<'_>, first: FirstSight, came_bound: bool) -> PodId {
         let shape = self.shapes.share(Shape::read(view));
         let counts_tries = shape.restart == Restart::Never
             && shape.settings.as_ref().is_ok_and(Settings::counts_tries);
         let job = view.job_uid().filter(|_| counts_tries);
+        let others = exits_of_others(&shape, view);
         self.pods.insert(Pod {
             namespace: CompactString::new(&*view.metadata.namespace),
             name: CompactString::new(&*view.metadata.name),
@@ -297,7 +298,7 @@ impl Kubelet {
                 came_bound,
                 ..Run::default()
             },
-            others: Box::default(),
+            others,
             first: ContainerRun {
                 restarts: view.restarts(),
                 ..ContainerRun::default()
@@ -308,7 +309,7 @@ impl Kubelet {
         })
     }
 
-    /// Brings a Pod up to `now`, and its deadline and place in the queue with it.
+    /// Advances a Pod to `now`, and updates its deadline and its place in the queue.
     fn settle(&mut self, id: PodId, now: Time) {
         let Some(pod) = self.pods.get_mut(id) else {
             return;
@@ -322,7 +323,7 @@ impl Kubelet {
         self.queue(id);
     }
 
-    /// Gives a Pod a place in the queue, if it needs one and has none.
+    /// Queues a Pod that has a write and is not queued yet.
     fn queue(&mut self, id: PodId) {
         if let Some(pod) = self.pods.get_mut(id)
             && pod.has_write()
@@ -342,11 +343,24 @@ impl Kubelet {
     }
 }
 
-/// What is kept of a Pod from the first time that it was seen.
+/// Facts read when a Pod is first seen.
 #[derive(Debug, Default)]
 struct FirstSight {
     stages: Box<[u16]>,
     reservation: Option<Box<Reservation>>,
+}
+
+/// Returns the exits of the containers after the first, if the API shows all of them: such a container never starts
+/// again, and the API server refuses a status in which one that has succeeded runs.
+fn exits_of_others(shape: &Shape, view: &RawPod<'_>) -> Box<[Exit]> {
+    let exit = |name: &str| {
+        let mut statuses = view.status.container_statuses.iter().flatten();
+        let status = statuses.find(|status| status.name.as_deref() == Some(name));
+        status?.exit()
+    };
+    let others = shape.containers.iter().skip(1);
+    let exits: Option<Vec<Exit>> = others.map(|other| exit(&other.name)).collect();
+    exits.unwrap_or_default().into()
 }
 
 fn render(pod: &Pod, write: PendingWrite, world: &World) -> PodWrite {

@@ -1,31 +1,30 @@
-//! The hollow kubelet: gives every Pod the life a real node would give it, without running anything.
+//! Hollow kubelet: simulates the life of every Pod on a node, without running containers.
 //!
-//! Responsible for: binding Pods to hollow nodes, and the status writes and deletes of their
-//! whole life, as a machine: Pods and time in, API writes out.
-//! Must not: open a socket, read a clock, draw from a random source, or know who made a Pod.
-//! Read first: [`Kubelet`], then `life` (what happens to a Pod), then `status_manager` (what is
-//! written about it);
-//! `stages` has lives as data.
+//! Responsible for: binding Pods to hollow nodes, and the status writes and deletes of their whole life, as a machine:
+//! Pods and time in, API writes out.
+//! Must not: open a socket, read a clock, draw from a random source, or know a Pod's owner.
+//! Read first: [`Kubelet`], then `life` (the timeline of a Pod), then `status_manager` (its writes); `stages` holds
+//! simulated lives as data.
 //!
-//! # Different from a real scheduler and kubelet
+//! # Differences from a real scheduler and kubelet
 //!
-//! - A hollow node does not notice that its Node object is gone: it runs the Pods it has, until they
-//!   are failed or deleted by others. No further ones are bound to it.
-//! - Scheduling is round-robin. Resources are looked at where nodes have a capacity; selectors, affinity,
-//!   taints and priorities never. Who waits longest comes first, and nobody is preempted.
-//! - A Pod that finds no node is marked so once, with the numbers of that moment.
-//! - There is no write while a Pod is still `ContainerCreating`; the first status says Running,
-//!   or the end if the containers take no time at all.
-//! - The first container carries the simulated duration and exit code. The other containers end
-//!   with it, with exit code 0, unless they are killed or a stage says otherwise. Sidecars run until then without a
-//!   restart, and are stopped as a kubelet stops them: one after the other, the last first.
+//! - A hollow node does not notice that its Node object is gone. It runs its Pods until another component fails or
+//!   deletes them; no further Pods are bound to it.
+//! - Scheduling is round-robin. It considers resources if nodes have a capacity, but never selectors, affinity, taints
+//!   or priorities. The Pod that has waited longest comes first, and no Pod is preempted.
+//! - An unschedulable Pod is marked once, with the numbers of that moment.
+//! - There is no write while a Pod is still `ContainerCreating`. The first status says Running, or the end if the
+//!   containers take no time at all.
+//! - The first container carries the simulated duration and exit code. The other containers end with it, with exit code
+//!   0, unless they are killed or a stage says otherwise. Sidecars run until then without a restart. They are stopped
+//!   as by a kubelet: one after the other, the last first.
 //! - Init containers take no time and succeed, unless stages or annotations say otherwise.
 //! - A Pod that was already Running when this kubelet first saw it starts its run again.
-//! - A stopped container obeys: it exits with 143 after `stop_delay`, or 137 when its grace
-//!   period is shorter than that; stages may say otherwise.
+//! - A stopped container obeys: it exits with 143 after `stop_delay`, or 137 if its grace period is shorter; stages may
+//!   say otherwise.
 //! - Pods are evicted, preempted or lose their node only where a stage says so; the node itself stays.
-//! - No Kubernetes Events but those of Pods that get no node, no probes, no image pulls, no container-level restart rules, no Node
-//!   leases.
+//! - Events exist only for Pods that no node takes. There are no probes, image pulls, container-level restart rules or
+//!   Node leases.
 
 mod allocatable;
 mod attempts;

@@ -1,14 +1,14 @@
-//! The Node objects of the hollow nodes.
+//! Renders the Node objects of the hollow nodes.
 //!
-//! Responsible for: rendering them. Must not: keep them alive; there are no heartbeats, and the
-//! embedded cluster has nobody who would miss them.
+//! Responsible for: the objects at the start. Must not: keep them alive. There are no heartbeats, and no component of
+//! the embedded cluster expects them.
 
 use serde_json::{Value, json};
 
 use super::{KubeletOptions, NodeCapacity};
 use crate::model::Time;
 
-/// One Node per name, Ready and with the capacity that was asked for; to be created when the kubelet starts.
+/// Returns one Node per name, Ready and with the configured capacity; create them when the kubelet starts.
 pub fn node_objects(options: &KubeletOptions, now: Time) -> Vec<Value> {
     let capacity = options.capacity.clone();
     let room = capacity.unwrap_or_else(NodeCapacity::plenty);
@@ -18,7 +18,7 @@ pub fn node_objects(options: &KubeletOptions, now: Time) -> Vec<Value> {
         .collect()
 }
 
-/// The address of a node, by its place in the list.
+/// Returns the address of a node, given its position in the list.
 pub(super) fn node_ip(nth: usize) -> String {
     let host = nth + 2;
     format!("172.18.{}.{}", host >> 8 & 0xff, host & 0xff)

@@ -1,7 +1,8 @@
-//! Output of the containers of hollow Pods.
+//! Renders the output of hollow containers.
 //!
-//! Responsible for: the output of a container as its Pod's stage or annotation has it, computed from the Pod as stored.
-//! Must not: keep anything; the same Pod gives the same output.
+//! Responsible for: the output of a container as its Pod's stage or annotation defines it, computed from the stored
+//! Pod.
+//! Must not: keep state; the same Pod gives the same output.
 
 use std::borrow::Cow;
 
@@ -15,10 +16,10 @@ use super::{
 };
 use crate::json::read_json;
 
-/// The output of a container so far, or of its run before the last restart; none if neither a stage nor an annotation
-/// gives it one, or the container has not run.
+/// Returns the output of a container so far, or of its run before the last restart. None if neither a stage nor an
+/// annotation defines it, or the container has not run.
 ///
-/// Lines appear when the container starts; those with `{exitCode}` when it has ended.
+/// Lines appear when the container starts; lines with `{exitCode}` when it has exited.
 pub fn container_output(
     options: &KubeletOptions,
     pod: &[u8],
@@ -50,7 +51,7 @@ pub fn container_output(
     Some(render(text, name, &raw, run))
 }
 
-/// A container by its name, or the first, with its role.
+/// Finds a container by its name, or the first if the name is empty; returns its role too.
 fn find<'a>(pod: &'a RawPod<'_>, name: &str) -> Option<(&'a str, Role)> {
     let inits = pod.spec.init_containers.iter().flatten().map(|init| {
         let is_sidecar = init.restart_policy.as_deref() == Some("Always");
@@ -74,7 +75,7 @@ fn find<'a>(pod: &'a RawPod<'_>, name: &str) -> Option<(&'a str, Role)> {
     all.find(|(known, _)| name.is_empty() || *known == name)
 }
 
-/// Replaces the placeholders of the lines that have been printed, up to the limit.
+/// Replaces the placeholders of the printed lines, up to the size limit.
 fn render(text: &str, container: &str, pod: &RawPod<'_>, run: SeenRun) -> String {
     let number = |number: Option<u32>| number.map_or_else(String::new, |it| it.to_string());
     let values: [(&str, Cow<'_, str>); 7] = [
@@ -154,14 +155,14 @@ struct SeenEnd {
 /// A run of a container.
 #[derive(Clone, Copy)]
 struct SeenRun {
-    /// Restarts before it.
+    /// Number of restarts before it.
     restarts: u32,
     /// Its exit code; none while it runs.
     exit_code: Option<i32>,
 }
 
 impl SeenPod<'_> {
-    /// The latest run of a container, or the one before.
+    /// Returns the latest run of a container, or the one before.
     fn run(&self, name: &str, previous: bool) -> Option<SeenRun> {
         let lists = [
             &self.status.container_statuses,
@@ -193,7 +194,7 @@ impl SeenPod<'_> {
                 },
                 false,
             ) => Some(ended(*end, restarts)),
-            // A container that waits for its next start has not counted it yet.
+            // The restart count does not yet include the restart that the container waits for.
             (
                 SeenState {
                     running: None,
@@ -207,8 +208,8 @@ impl SeenPod<'_> {
 }
 
 const EXIT_CODE: &str = "{exitCode}";
-/// The longest output that a stage or an annotation may give.
+/// Maximum output that a stage or an annotation may define.
 pub(super) const OUTPUT_LIMIT: usize = 16 * 1024;
 pub(super) const OUTPUT_FORM: &str = "must be at most 16 KiB of output";
-/// The longest output of a container once its placeholders are replaced.
+/// Maximum output of a container after its placeholders are replaced.
 const RENDERED_LIMIT: usize = 64 * 1024;

@@ -1,10 +1,10 @@
-//! The Pods that wait for room.
+//! Queues the Pods that wait for resources.
 //!
-//! Responsible for: their order, and which of them are worth a try. Must not: know what fits where.
+//! Responsible for: their order, and which of them are worth a try. Must not: know which Pods fit where.
 //!
-//! Pods with equal requests form an equivalence class: if the first of them does not fit, none does. A class
-//! that did not fit is tried again only when a node has released resources. So one try per class, not per
-//! Pod, shows that nothing can be scheduled.
+//! Pods with equal requests form an equivalence class: if the first does not fit, none does. A class that did not fit
+//! is retried only after a node has released resources. So one try per class, not per Pod, shows that nothing can be
+//! scheduled.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -20,20 +20,20 @@ use super::{pods::PodId, resources::Demand};
 #[derive(Debug, Default)]
 pub(super) struct PendingQueue {
     classes: HashMap<Arc<Demand>, EquivalenceClass>,
-    /// The classes that may fit, by the turn of their first Pod; that Pod may have left meanwhile.
+    /// Classes that may fit, by the turn of their first Pod; that Pod may have left since.
     open: BTreeMap<u64, Arc<Demand>>,
-    /// Pods that do not know yet that they must wait.
+    /// Pods whose failure to fit has not been reported yet.
     unreported: VecDeque<Unreported>,
     next_turn: u64,
 }
 
 #[derive(Debug, Default)]
 struct EquivalenceClass {
-    /// The Pods, by their turns.
+    /// The Pods, by turn.
     pods: BTreeMap<u64, PodId>,
-    /// Why the latest try failed, if there is no need for another.
+    /// Why the latest try failed; set while no retry is needed.
     fit_error: Option<FitError>,
-    /// Pods of earlier turns know that they must wait.
+    /// Reports exist for all Pods with earlier turns.
     reported_up_to: u64,
 }
 
@@ -41,7 +41,7 @@ struct EquivalenceClass {
 #[derive(Clone, Debug)]
 pub(super) struct FitError {
     pub(super) message: Arc<str>,
-    /// The version of [`super::allocatable::Allocatable`] that it was found at.
+    /// The version of [`super::allocatable::Allocatable`] at which it was found.
     pub(super) allocatable_version: u64,
 }
 
@@ -53,7 +53,7 @@ struct Unreported {
 }
 
 impl PendingQueue {
-    /// A Pod joins at the end; gives its turn.
+    /// Appends a Pod; returns its turn.
     pub(super) fn join(&mut self, pod: PodId, demand: &Arc<Demand>) -> u64 {
         let turn = self.next_turn;
         self.next_turn += 1;
@@ -65,7 +65,7 @@ impl PendingQueue {
         turn
     }
 
-    /// A Pod does not wait any more.
+    /// Removes a Pod that does not wait any more.
     pub(super) fn leave(&mut self, demand: &Arc<Demand>, turn: u64) {
         if let Some(class) = self.classes.get_mut(demand) {
             class.pods.remove(&turn);
@@ -75,12 +75,12 @@ impl PendingQueue {
         }
     }
 
-    /// Why a class must wait, if that is known.
+    /// Returns why a class does not fit, if known.
     pub(super) fn fit_error(&self, demand: &Demand) -> Option<&FitError> {
         self.classes.get(demand)?.fit_error.as_ref()
     }
 
-    /// A node has released resources: every class is worth a try.
+    /// Makes every class worth a try, after a node has released resources.
     pub(super) fn open_all(&mut self) {
         for (demand, class) in &mut self.classes {
             if class.fit_error.take().is_some()
@@ -91,7 +91,7 @@ impl PendingQueue {
         }
     }
 
-    /// The Pod that is to be tried next.
+    /// Returns the Pod to try next.
     pub(super) fn first(&mut self) -> Option<(u64, PodId, Arc<Demand>)> {
         while let Some((turn, demand)) = self.open.pop_first() {
             let first = self.classes.get(&demand).and_then(|class| {
@@ -112,7 +112,7 @@ impl PendingQueue {
         None
     }
 
-    /// The first Pod has found a node.
+    /// Removes the first Pod, which has found a node.
     pub(super) fn advance(&mut self, turn: u64, demand: &Arc<Demand>) {
         self.open.remove(&turn);
         self.leave(demand, turn);
@@ -123,13 +123,13 @@ impl PendingQueue {
         }
     }
 
-    /// The first Pod does not fit, and so none of its class.
+    /// Closes a class whose first Pod does not fit.
     pub(super) fn close(&mut self, turn: u64, demand: &Arc<Demand>, fit_error: FitError) {
         self.open.remove(&turn);
         self.set_fit_error(demand, fit_error);
     }
 
-    /// Sets why a class must wait; its Pods that have not been told yet will be.
+    /// Sets why a class does not fit, and queues reports for its Pods that have none yet.
     pub(super) fn set_fit_error(&mut self, demand: &Arc<Demand>, fit_error: FitError) {
         let Some(class) = self.classes.get_mut(demand) else {
             return;
@@ -145,7 +145,7 @@ impl PendingQueue {
         class.fit_error = Some(fit_error);
     }
 
-    /// The next Pod to be told that it must wait, and why.
+    /// Returns the next Pod to report as unschedulable, and the reason.
     pub(super) fn next_unreported(&mut self) -> Option<(PodId, Arc<str>)> {
         while let Some(unreported) = self.unreported.pop_front() {
             let class = self.classes.get(&unreported.demand);

@@ -1,14 +1,14 @@
-//! How a try goes, and what a stage has in store for it.
+//! Plans a try from the stage of its Pod.
 //!
-//! Responsible for: the stage's waits as moments, drawn when the try begins. Must not: let them
-//! happen; that is the work of `life`. Pods without a stage have no plan.
+//! Responsible for: the stage's waits as points in time, drawn when the try begins. Must not: apply them; `life` does.
+//! Pods without a stage have no plan.
 
 use std::time::Duration;
 
 use super::stages::{By, Chance, Disruption, ExitReason, Stage};
 use crate::model::Time;
 
-/// How long a try of a container takes, and what it ends with.
+/// Duration and result of a container's try.
 #[derive(Debug, Default)]
 pub(super) struct Try {
     pub(super) duration: Duration,
@@ -28,17 +28,17 @@ pub(super) struct SidecarTry {
 /// The plan of one try.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Plan {
-    /// When the containers are ready, if they are not from the start.
+    /// When the containers become ready, if not at their start.
     pub(super) ready_at: Option<Time>,
-    /// Whether they still wait for that.
+    /// The containers are not ready yet.
     pub(super) unready: bool,
-    /// What will happen to the Pod, and when.
+    /// The planned disruption and its time.
     pub(super) disruption: Option<(Time, Disruption)>,
-    /// What others are doing to the Pod.
+    /// The removal of the Pod by another component.
     pub(super) removal: Option<Removal>,
 }
 
-/// The Pod is being taken away by somebody else than its kubelet.
+/// Removal of a Pod by a component other than its kubelet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Removal {
     pub(super) cause: Disruption,
@@ -54,7 +54,7 @@ enum RemovalStep {
 }
 
 impl Plan {
-    /// The plan of a try that begins at this time.
+    /// Draws the plan of a try that begins at this time.
     pub(super) fn of(stage: &Stage, chance: Chance<'_>, at: Time) -> Self {
         let disruption = stage.disruption.map(|planned| {
             let delay = stage.wait(planned.after(), "disruption", chance);
@@ -72,7 +72,7 @@ impl Plan {
 }
 
 impl Removal {
-    /// Begins at this time.
+    /// Begins a removal at this time.
     pub(super) fn new(cause: Disruption, since: Time) -> Self {
         let step = match cause.by() {
             By::Deletion | By::Kubelet => RemovalStep::Mark,
@@ -89,7 +89,7 @@ impl Removal {
         self.step == RemovalStep::Done
     }
 
-    /// The next step has been made.
+    /// Moves on to the next step.
     pub(super) fn advance(&mut self) {
         self.step = match self.step {
             RemovalStep::Mark => RemovalStep::Delete,

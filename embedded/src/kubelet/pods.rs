@@ -1,6 +1,6 @@
-//! Where the records of living Pods are kept.
+//! Stores the records of live Pods.
 //!
-//! Responsible for: finding a record by UID and by a small number. Must not: look inside.
+//! Responsible for: finding a record by UID and by a small number. Must not: read the records.
 
 use compact_str::CompactString;
 use hashbrown::HashMap;
@@ -8,11 +8,11 @@ use slab::Slab;
 
 use super::life::Pod;
 
-/// A small number for a Pod, handed out again after the Pod is forgotten.
+/// A small number for a Pod; it is reused after the Pod is dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct PodId(usize);
 
-/// The Pods that still need something from this kubelet.
+/// The Pods that still need writes or deadlines from this kubelet.
 #[derive(Debug, Default)]
 pub(super) struct Pods {
     slots: Slab<Box<Pod>>,

@@ -1,15 +1,15 @@
-//! Lists of numbers and ranges such as `0-3,7`.
+//! Parses lists of numbers and ranges such as `0-3,7`.
 //!
-//! Responsible for: reading them and looking into them. Must not: know what is numbered.
+//! Responsible for: parsing and lookup. Must not: know the meaning of the numbers.
 
 use std::ops::RangeInclusive;
 
-/// Numbers, as somebody listed them.
+/// A set of numbers, kept as its list of ranges.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Ranges(Box<[RangeInclusive<u32>]>);
 
 impl Ranges {
-    /// Reads `0-3,7`; blanks around numbers are fine, ranges that run backwards are not.
+    /// Parses `0-3,7`. Blanks around numbers are allowed; descending ranges are not.
     pub(super) fn parse(text: &str) -> Option<Self> {
         text.split(',')
             .map(parse_range)
@@ -32,5 +32,5 @@ fn parse_range(text: &str) -> Option<RangeInclusive<u32>> {
     (!range.is_empty()).then_some(range)
 }
 
-/// What a list of ranges has to look like.
+/// Error text for an invalid list of ranges.
 pub(super) const RANGES_FORM: &str = "must be a list of indexes and ranges such as 0-3,7";

@@ -1,7 +1,7 @@
-//! A Pod's reservation on a node with limited capacity.
+//! Tracks a Pod's reservation on a node with limited capacity.
 //!
-//! Responsible for: whether the Pod waits or has its node, and what is reported if it finds none. Must not:
-//! choose a node; that is the work of `scheduler`. Where nodes have no limits, Pods have no reservation.
+//! Responsible for: whether the Pod waits or has its node, and the report if it finds none. Must not: choose a node;
+//! `scheduler` does. If nodes have no limits, Pods have no reservation.
 
 use std::{mem, sync::Arc};
 
@@ -14,7 +14,7 @@ use super::{
 };
 use crate::model::Time;
 
-/// What a Pod requests, and how far it has come with it.
+/// A Pod's requests, and the state of its reservation.
 #[derive(Debug)]
 pub(super) struct Reservation {
     demand: Arc<Demand>,
@@ -32,10 +32,10 @@ enum ReservationState {
     Reserved(usize),
 }
 
-/// Why a Pod got no node, and how much of that has been reported.
+/// Why a Pod got no node, and the progress of the report.
 #[derive(Debug)]
 pub(super) struct PlacementFailure {
-    /// The reason of its Event, and of its status if its kubelet refused it.
+    /// Reason of the Event, and of the status if the Pod's kubelet rejected it.
     pub(super) reason: String,
     pub(super) message: Arc<str>,
     pub(super) since: Time,
@@ -58,7 +58,7 @@ impl Reservation {
         }
     }
 
-    /// The next write about a Pod that has no node.
+    /// Returns the next write for a Pod without a node.
     pub(super) fn next_write(&self) -> Option<PendingWrite> {
         match (self.state, &self.placement_failure) {
             (ReservationState::Reserved(node), _) => Some(PendingWrite::Bind(node)),
@@ -71,13 +71,13 @@ impl Reservation {
         }
     }
 
-    /// A node has been reserved.
+    /// Records the reserved node.
     pub(super) fn give(&mut self, node: usize) {
         self.state = ReservationState::Reserved(node);
         self.placement_failure = None;
     }
 
-    /// No node takes the Pod, for now; or its own does not.
+    /// Records that no node takes the Pod for now, or that its own node rejects it.
     pub(super) fn fail(&mut self, reason: String, message: Arc<str>, since: Time) {
         self.placement_failure = Some(PlacementFailure {
             reason,
@@ -89,18 +89,18 @@ impl Reservation {
 }
 
 impl Pod {
-    /// Why the Pod got no node.
+    /// Returns why the Pod got no node.
     pub(super) fn placement_failure(&self) -> Option<&PlacementFailure> {
         self.reservation.as_deref()?.placement_failure.as_ref()
     }
 
-    /// Whether an Event is to report why the Pod's kubelet refuses it.
+    /// Returns true if an Event must still report the placement failure.
     pub(super) fn wants_event(&self) -> bool {
         let failure = self.placement_failure();
         failure.is_some_and(|failure| failure.step == PlacementReport::Event)
     }
 
-    /// An Event or a status that reports the failure has been written.
+    /// Records that an Event or a status has reported the failure.
     pub(super) fn placement_failure_written(&mut self, write: PendingWrite) {
         let reservation = self.reservation.as_deref_mut();
         if let Some(failure) = reservation.and_then(|it| it.placement_failure.as_mut()) {
@@ -112,7 +112,7 @@ impl Pod {
         }
     }
 
-    /// Joins the pending queue or leaves it, as the Pod's state requires.
+    /// Joins or leaves the pending queue, as the Pod's state requires.
     pub(super) fn update_reservation(&mut self, id: PodId, scheduler: &mut Scheduler) {
         if self.life != Life::Unscheduled {
             return;
@@ -132,7 +132,7 @@ impl Pod {
         }
     }
 
-    /// The Pod does not need its reservation any more, or did not get its node.
+    /// Releases the reservation, or leaves the pending queue.
     pub(super) fn release_reservation(&mut self, scheduler: &mut Scheduler) {
         let Some(reservation) = self.reservation.as_deref_mut() else {
             return;
@@ -146,7 +146,8 @@ impl Pod {
         }
     }
 
-    /// The Pod arrives at a node; returns whether the node admits it. A Pod that already runs is always admitted.
+    /// Handles the Pod's arrival at a node; returns true if the node admits it. A Pod that already runs is always
+    /// admitted.
     pub(super) fn come_to(
         &mut self,
         node: usize,
@@ -173,5 +174,5 @@ impl Pod {
     }
 }
 
-/// The reason where no node takes a Pod.
+/// Reason for a Pod that no node takes.
 pub(super) const FAILED_SCHEDULING: &str = "FailedScheduling";

@@ -1,7 +1,7 @@
-//! Amounts of resources: what a hollow node has, and what a Pod asks for.
+//! Reads amounts of resources: a hollow node's capacity and a Pod's requests.
 //!
-//! Responsible for: reading both, in the units of the scheduler: thousandths of a CPU, else whole
-//! units. Must not: know which node has how much left; that is the work of `room`.
+//! Responsible for: reading both in the scheduler's units: thousandths of a CPU, otherwise whole units. Must not: know
+//! the free amounts of nodes; `allocatable` does.
 
 use std::{borrow::Cow, collections::BTreeMap, str::FromStr};
 
@@ -14,35 +14,35 @@ use crate::{
     model::{Suffix, WrittenQuantity},
 };
 
-/// What every hollow node has for its Pods.
+/// Capacity of every hollow node for its Pods.
 ///
-/// Written as `cpu=8,memory=32Gi,pods=110`. Of CPU, memory, ephemeral storage and Pods there is plenty
-/// where nothing is said of them, of other resources nothing.
+/// Written as `cpu=8,memory=32Gi,pods=110`. Omitted CPU, memory, ephemeral storage and Pods are plentiful; other
+/// omitted resources are zero.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct NodeCapacity(BTreeMap<String, String>);
 
-/// A capacity that makes no sense.
+/// Error in the text of a capacity.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CapacityError {
     /// A part is not of the form `RESOURCE=QUANTITY`.
     #[error("{0:?} is not of the form RESOURCE=QUANTITY, as in cpu=8,memory=32Gi,pods=110")]
     Form(String),
-    /// A resource's name cannot be one.
+    /// A resource name is invalid.
     #[error(
         "there is no resource {0:?}; there are cpu, memory, ephemeral-storage, pods, and those with a \
          domain, as in example.com/gpu"
     )]
     Name(String),
-    /// A resource's amount cannot be read.
+    /// A resource's amount is not a quantity.
     #[error("{0}={1}: not a quantity, as in 8, 500m, 32Gi")]
     Quantity(String, String),
-    /// A resource stands there twice.
+    /// A resource appears twice.
     #[error("{0} is there twice")]
     Twice(String),
 }
 
 impl NodeCapacity {
-    /// What a node has where nothing is said.
+    /// Returns the default capacity of a node.
     pub(super) fn plenty() -> Self {
         Self(
             PLENTY
@@ -51,7 +51,7 @@ impl NodeCapacity {
         )
     }
 
-    /// The amounts, by resource.
+    /// Returns the amounts, by resource.
     pub(super) fn amounts(&self) -> Vec<Amount> {
         let quantities = self.0.iter();
         in_order(quantities.map(|(name, text)| (name.as_str(), amount(name, text).unwrap_or(0))))
@@ -87,15 +87,15 @@ impl FromStr for NodeCapacity {
     }
 }
 
-/// So much of a resource.
+/// A resource and its amount.
 pub(super) type Amount = (CompactString, i64);
 
-/// What a Pod asks of its node, a place among its Pods first. Equal for the Pods of a template.
+/// The requests of a Pod, including one place among the node's Pods. Equal for all Pods of a template.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Demand(Box<[Amount]>);
 
 impl Demand {
-    /// Reads what a Pod asks for, as the scheduler sums it up.
+    /// Reads a Pod's requests, summed as by the scheduler.
     pub(super) fn read(json: &[u8]) -> Result<Self, DecodeError> {
         let view: RawPodRequests<'_> = read_json(json)?;
         Ok(view.spec.demand())
@@ -146,8 +146,8 @@ type Quantities<'a> = BTreeMap<Cow<'a, str>, Cow<'a, str>>;
 type Sums<'a> = BTreeMap<&'a str, i64>;
 
 impl RawSpecRequests<'_> {
-    /// Containers and sidecars run side by side; init containers one by one, beside the sidecars that
-    /// have started before them. What the Pod asks for as a whole counts in place of that.
+    /// Sums containers and sidecars, which run concurrently. Init containers run one at a time, beside the sidecars
+    /// that started before them. Requests of the Pod as a whole replace these sums.
     fn demand(&self) -> Demand {
         let mut sidecars = Sums::new();
         let mut peak = Sums::new();
@@ -176,7 +176,7 @@ fn requests<'a>(resources: Option<&'a RawResources<'a>>) -> impl Iterator<Item =
     amounts(resources.and_then(|resources| resources.requests.as_ref()))
 }
 
-/// An amount that cannot be read counts as none; the API server takes no such object.
+/// An amount that cannot be read counts as zero; the API server accepts no such object.
 fn amounts<'a>(quantities: Option<&'a Quantities<'a>>) -> impl Iterator<Item = (&'a str, i64)> {
     let quantities = quantities.into_iter().flatten();
     quantities.map(|(name, text)| (&**name, amount(name, text).unwrap_or(0)))
@@ -196,7 +196,7 @@ fn raise<'a>(sums: &mut Sums<'a>, to: &Sums<'a>) {
     }
 }
 
-/// In the order in which the scheduler and the kubelet look at them.
+/// Sorts resources in the order in which the scheduler and the kubelet check them.
 fn in_order<'a>(amounts: impl Iterator<Item = (&'a str, i64)>) -> Vec<Amount> {
     let mut all: Vec<Amount> = amounts
         .map(|(name, amount)| (CompactString::new(name), amount))
@@ -210,7 +210,7 @@ fn in_order<'a>(amounts: impl Iterator<Item = (&'a str, i64)>) -> Vec<Amount> {
     all
 }
 
-/// The amount of a resource that a quantity stands for, rounded up.
+/// Returns the amount that a quantity of a resource stands for, rounded up.
 fn amount(name: &str, quantity: &str) -> Option<i64> {
     let thousandths = if name == CPU { 3 } else { 0 };
     let written = WrittenQuantity::read(quantity)?;
@@ -224,11 +224,11 @@ fn amount(name: &str, quantity: &str) -> Option<i64> {
     let scaled = written.digits.checked_mul(1 << binary)?;
     let exact = match (power, factor) {
         (0.., factor) => factor.and_then(|factor| scaled.checked_mul(factor)),
-        // Whatever there is of it is less than one unit.
+        // The value is below one unit.
         (_, None) => Some(scaled.signum()),
         (_, Some(factor)) => Some(scaled.div_euclid(factor) + i128::from(scaled % factor != 0)),
     };
-    // More than anybody has.
+    // Larger values are clamped.
     let most = i128::from(i64::MAX);
     Some(i64::try_from(exact.unwrap_or(most).min(most)).unwrap_or(i64::MIN))
 }
@@ -236,7 +236,7 @@ fn amount(name: &str, quantity: &str) -> Option<i64> {
 const CPU: &str = "cpu";
 const PODS: &str = "pods";
 
-/// What a hollow node's object says that there is.
+/// Default capacity of a hollow node.
 const PLENTY: [(&str, &str); 4] = [
     (CPU, "1k"),
     ("ephemeral-storage", "1Ti"),

@@ -1,10 +1,10 @@
-//! The scheduler: which Pod goes to which hollow node, and when.
+//! Schedules Pods to hollow nodes.
 //!
-//! Responsible for: nodes in turn and, where they have a capacity, what they can allocate and the Pods that
-//! wait for it. Must not: hold what is reported of a Pod (`reservation`).
+//! Responsible for: nodes in turn and, if they have a capacity, their allocatable resources and the Pods that wait for
+//! them. Must not: hold the reports about a Pod (`reservation`).
 //!
-//! Without a capacity a Pod costs the same however many nodes there are. With one it costs a look at
-//! each node, and at each class of waiting Pods when a node releases resources.
+//! Without a capacity, the cost of a Pod does not depend on the number of nodes. With one, a Pod costs a check of each
+//! node, and of each class of pending Pods when a node releases resources.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -24,21 +24,21 @@ use super::{
 #[derive(Debug)]
 pub(super) struct Scheduler {
     nodes: Nodes,
-    /// Whether nodes have a capacity; if not, nothing of what follows is used.
+    /// Nodes have a capacity; otherwise the fields below are unused.
     is_limited: bool,
     pub(super) allocatable: Allocatable,
     pub(super) pending: PendingQueue,
-    /// Whether a node has released resources since the waiting Pods were last tried.
+    /// A node has released resources since the pending Pods were last tried.
     has_freed: bool,
     pub(super) demands: Latest<Demand>,
 }
 
-/// The nodes, and whose turn it is.
+/// The nodes, and the position of the round-robin.
 #[derive(Debug)]
 struct Nodes {
     count: usize,
     next: usize,
-    /// Nodes that do not exist any more; Pods are not bound to them.
+    /// Nodes that no longer exist; Pods are not bound to them.
     gone: BTreeSet<usize>,
 }
 
@@ -47,7 +47,7 @@ impl Nodes {
         (0..self.count).filter(|node| !self.gone.contains(node))
     }
 
-    /// The next node in turn of those that suit.
+    /// Returns the next suitable node in turn.
     fn take_where(&mut self, suits: impl Fn(usize) -> bool) -> Option<usize> {
         let mut in_turn = (self.next..self.count).chain(0..self.next);
         let node = in_turn.find(|node| !self.gone.contains(node) && suits(*node))?;
@@ -56,7 +56,7 @@ impl Nodes {
     }
 }
 
-/// What happens to a Pod that waits: it is bound to this node, or must wait for this reason.
+/// Decision on a pending Pod: the node to bind it to, or the reason to wait.
 pub(super) type Ruling = (PodId, Result<usize, Arc<str>>);
 
 impl Scheduler {
@@ -78,17 +78,17 @@ impl Scheduler {
         }
     }
 
-    /// Whether it matters what Pods request.
+    /// Returns true if Pods' requests matter.
     pub(super) fn is_limited(&self) -> bool {
         self.is_limited
     }
 
-    /// The next node in turn, whatever it can allocate; none if there are no nodes.
+    /// Returns the next node in turn, regardless of its resources; none if there are no nodes.
     pub(super) fn take_node(&mut self) -> Option<usize> {
         self.nodes.take_where(|_| true)
     }
 
-    /// Whether Pods may be bound to a node.
+    /// Sets whether Pods may be bound to a node.
     pub(super) fn set_exists(&mut self, node: usize, exists: bool) {
         if exists {
             self.has_freed |= self.nodes.gone.remove(&node);
@@ -101,7 +101,7 @@ impl Scheduler {
     pub(super) fn join(&mut self, pod: PodId, demand: &Arc<Demand>) -> u64 {
         let turn = self.pending.join(pod, demand);
         if let Some(known) = self.pending.fit_error(demand) {
-            // It may be out of date.
+            // The error may be out of date.
             let fit_error = match known.allocatable_version == self.allocatable.version() {
                 true => known.clone(),
                 false => explain(&self.allocatable, &self.nodes, demand),
@@ -111,20 +111,20 @@ impl Scheduler {
         turn
     }
 
-    /// Releases what a Pod reserved.
+    /// Releases the reservation of a Pod.
     pub(super) fn release(&mut self, node: usize, demand: &Demand) {
         self.allocatable.release(node, demand);
         self.has_freed = true;
     }
 
-    /// Why a node cannot take a Pod that others have bound to it: a reason, and words.
+    /// Returns why a node rejects a Pod that another client bound to it: reason and message.
     pub(super) fn refusal(&self, node: usize, demand: &Demand) -> Option<(String, String)> {
         let insufficient = self.allocatable.insufficient(node, demand).next()?;
         Some(insufficient.for_kubelet())
     }
 
-    /// The next ruling on a Pod that waits. Pods that wait longest come first; one that does not fit holds up
-    /// nobody.
+    /// Returns the next decision on a pending Pod. Pods that have waited longest come first; a Pod that does not fit
+    /// does not block others.
     pub(super) fn next_ruling(&mut self) -> Option<Ruling> {
         loop {
             if std::mem::take(&mut self.has_freed) {
@@ -146,8 +146,8 @@ impl Scheduler {
     }
 }
 
-/// Why no node takes such a Pod, in kube-scheduler's words. Nothing is preempted here, so preemption reads as
-/// if there were no Pod of lower priority.
+/// Explains why no node takes such a Pod, in kube-scheduler's words. Nothing is preempted here, so the preemption part
+/// reads as if no Pod had a lower priority.
 fn explain(allocatable: &Allocatable, nodes: &Nodes, demand: &Demand) -> FitError {
     let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
     let mut preemption: BTreeMap<&str, usize> = BTreeMap::new();
@@ -178,7 +178,7 @@ fn explain(allocatable: &Allocatable, nodes: &Nodes, demand: &Demand) -> FitErro
     }
 }
 
-/// How many nodes have each reason, sorted as texts.
+/// Lists the number of nodes per reason, sorted as text.
 fn counted<T: std::fmt::Display>(reasons: BTreeMap<T, usize>) -> String {
     let mut texts: Vec<String> = reasons
         .into_iter()

@@ -1,7 +1,7 @@
-//! What a single Pod asks of the simulation, by annotations of its template.
+//! Reads a Pod's simulation settings from annotations of its template.
 //!
-//! Responsible for: reading those annotations, and deciding how a try of such a Pod ends.
-//! Must not: guess. An annotation that cannot be read is an error that the Pod's status shows.
+//! Responsible for: reading those annotations, and deciding the result of a try of such a Pod.
+//! Must not: guess. An annotation that cannot be read is an error in the Pod's status.
 
 use std::time::Duration;
 
@@ -12,26 +12,26 @@ use super::{
 };
 use crate::model::parse_go_duration;
 
-/// How long the containers run, as a Go duration.
+/// Run time of the containers, as a Go duration.
 pub const DURATION: &str = "sim.lakh.dev/duration";
-/// What the first container exits with, 0 to 255; with one of the next two, only where they apply.
+/// Exit code of the first container, 0 to 255; with one of the next two, only where they apply.
 pub const EXIT_CODE: &str = "sim.lakh.dev/exit-code";
 /// The completion indexes that fail, such as `0-3,7`; the others succeed.
 pub const FAIL_INDEXES: &str = "sim.lakh.dev/fail-indexes";
-/// How many tries fail before one succeeds.
+/// Number of tries that fail before one succeeds.
 pub const FAIL_ATTEMPTS: &str = "sim.lakh.dev/fail-attempts";
-/// How long init containers run: a Go duration for each, in order; those beyond take no time.
+/// Run times of init containers: a Go duration for each, in order; those beyond take no time.
 pub const INIT_DURATION: &str = "sim.lakh.dev/init-duration";
-/// What init containers exit with: a code for each, in order; those beyond succeed.
+/// Exit codes of init containers, in order; those beyond succeed.
 pub const INIT_EXIT_CODE: &str = "sim.lakh.dev/init-exit-code";
-/// How many tries of an init container that fails do so before one succeeds.
+/// Number of tries for which a failing init container fails before it succeeds.
 pub const INIT_FAIL_ATTEMPTS: &str = "sim.lakh.dev/init-fail-attempts";
 /// Output of the first container, with placeholders such as `{index}`.
 pub const OUTPUT: &str = "sim.lakh.dev/output";
-/// `status.reason` of a Pod whose annotations cannot be read; the message says which and why.
+/// `status.reason` of a Pod whose annotations cannot be read; the message gives the annotation and the reason.
 pub const INVALID_ANNOTATION_REASON: &str = "InvalidSimAnnotation";
 
-/// The wishes of one Pod template.
+/// Settings of one Pod template.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Settings {
     pub(super) duration: Option<Duration>,
@@ -43,17 +43,17 @@ pub(super) struct Settings {
     fail_indexes: Option<Ranges>,
 }
 
-/// How a try ends.
+/// Result of a try.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// With this code, because the Pod says so.
+    /// Exits with this code, as the Pod says.
     Exit(u8),
-    /// As the kubelet's own options say.
+    /// Follows the kubelet's own options.
     Unsaid,
 }
 
 impl Settings {
-    /// Reads the annotations; the error names the first that makes no sense, and its value.
+    /// Reads the annotations. The error names the first invalid annotation and its value.
     pub(super) fn read(annotations: &Texts<'_>, indexed: bool) -> Result<Self, String> {
         let given = Annotations(annotations);
         let codes = |text: &str| text.split(',').map(parse_code).collect();
@@ -92,20 +92,20 @@ impl Settings {
         Ok(settings)
     }
 
-    /// Whether it matters how often the same work has been tried in other Pods.
+    /// Returns true if a result depends on earlier tries in other Pods.
     pub(super) fn counts_tries(&self) -> bool {
         self.fail_attempts.is_some() || self.init_fail_attempts.is_some()
     }
 
-    /// How long each try of an init container takes, and what those exit with that fail: the one in this place of
-    /// those that are no sidecars.
+    /// Returns the run time of an init container's tries and the exit code of those that fail. `place` counts init
+    /// containers without sidecars.
     pub(super) fn init(&self, place: usize) -> (Duration, u8) {
         let duration = self.init_durations.get(place).copied();
         let exit_code = self.init_exit_codes.get(place).copied();
         (duration.unwrap_or_default(), exit_code.unwrap_or_default())
     }
 
-    /// How the try with this number (from 0) ends.
+    /// Returns the result of the try with this number (from 0).
     pub(super) fn fate(&self, index: Option<u32>, try_number: u32) -> Fate {
         if self.fail_indexes.is_none() && self.fail_attempts.is_none() {
             return self.exit_code.map_or(Fate::Unsaid, Fate::Exit);
@@ -120,7 +120,7 @@ impl Settings {
     }
 }
 
-/// The annotations of a Pod, to be read as what they should be.
+/// The annotations of a Pod, for typed access.
 #[derive(Clone, Copy)]
 struct Annotations<'a>(&'a Texts<'a>);
 

@@ -1,7 +1,7 @@
-//! The part of a Pod's spec that all Pods of a template share.
+//! Holds the part of a Pod's spec that all Pods of a template share.
 //!
 //! Responsible for: the owned, checked form of a Pod's spec, shared between equal Pods.
-//! Must not: hold anything that differs from Pod to Pod, or the sharing is lost.
+//! Must not: hold anything that differs between Pods, or the sharing is lost.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,7 +12,7 @@ use super::{
     settings::Settings,
 };
 
-/// The spec of a Pod, as far as it matters here.
+/// The part of a Pod's spec that the kubelet needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Shape {
     pub(super) containers: Box<[Named]>,
@@ -20,7 +20,7 @@ pub(super) struct Shape {
     pub(super) restart: Restart,
     pub(super) grace: Duration,
     pub(super) deadline: Option<Duration>,
-    /// The wishes of the Pod, or what is wrong with them.
+    /// The Pod's settings, or the error in its annotations.
     pub(super) settings: Result<Settings, String>,
 }
 
@@ -32,7 +32,7 @@ pub(super) struct Named {
     pub(super) sidecar: bool,
 }
 
-/// When a container that has ended is started again.
+/// Restart policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Restart {
     Always,
@@ -62,7 +62,7 @@ impl Shape {
         }
     }
 
-    /// Whether a container that exited with this code is started again.
+    /// Returns true if a container that exited with this code is restarted.
     pub(super) fn restarts_after(&self, exit_code: i32) -> bool {
         match self.restart {
             Restart::Always => true,
@@ -72,7 +72,7 @@ impl Shape {
     }
 }
 
-/// Lets equal Pods share what is equal. Only the latest is remembered: Pods of a Job come in rows.
+/// Shares equal values between Pods. Only the latest value is kept: Pods of a Job arrive in a row.
 #[derive(Debug)]
 pub(super) struct Latest<T>(Option<Arc<T>>);
 
@@ -106,5 +106,5 @@ fn secs(secs: i64) -> Duration {
     Duration::from_secs(u64::try_from(secs).unwrap_or(0))
 }
 
-/// The API server's default; seen only if it did not fill the field in.
+/// The API server's default; used only if the field is missing.
 const DEFAULT_GRACE_SECS: i64 = 30;

@@ -1,7 +1,7 @@
-//! The status of a Pod, as a patch for the API server.
+//! Renders the status of a Pod as a patch for the API server.
 //!
-//! Responsible for: the patch as a whole, and its phase. Must not: decide anything; it renders what
-//! `life` says. Conditions and containers have files of their own.
+//! Responsible for: the patch as a whole, and its phase. Must not: decide anything; it renders the state of `life`.
+//! Conditions and containers have files of their own.
 
 use serde::Serialize;
 
@@ -49,8 +49,8 @@ pub(super) fn status_patch(pod: &Pod) -> Vec<u8> {
     )
 }
 
-/// Renders what others than the Pod's kubelet say of it: why they take it away, and perhaps that it
-/// has ended.
+/// Renders the status that a component other than the Pod's kubelet writes: the reason for its removal, and optionally
+/// its final phase.
 pub(super) fn disruption_patch(
     pod: &Pod,
     cause: Disruption,
@@ -66,7 +66,7 @@ pub(super) fn disruption_patch(
     patch(pod, status)
 }
 
-/// Renders that no node has room for the Pod.
+/// Renders that no node has resources for the Pod.
 pub(super) fn unschedulable_patch(pod: &Pod) -> Vec<u8> {
     let status = PodStatus {
         conditions: unschedulable(pod).into_iter().collect(),
@@ -75,7 +75,7 @@ pub(super) fn unschedulable_patch(pod: &Pod) -> Vec<u8> {
     patch(pod, status)
 }
 
-/// Renders that the Pod's kubelet did not take it: nothing ever ran, so there is nothing else to say.
+/// Renders the rejection by the Pod's kubelet. No container ran, so the status has no further fields.
 fn refusal_patch(pod: &Pod) -> Vec<u8> {
     let failure = pod.placement_failure();
     let status = PodStatus {
@@ -89,20 +89,20 @@ fn refusal_patch(pod: &Pod) -> Vec<u8> {
     patch(pod, status)
 }
 
-/// A patch of the Pod with this UID.
+/// Renders a patch for the Pod, guarded by its UID.
 fn patch(pod: &Pod, status: PodStatus<'_>) -> Vec<u8> {
     let metadata = Guard { uid: &pod.uid };
     let patch = Patch { metadata, status };
     serde_json::to_vec(&patch).expect("a status holds only texts, numbers and lists of them")
 }
 
-/// The name of the container that the Pod's life is about.
+/// Returns the name of the Pod's first container.
 pub(super) fn first_container(pod: &Pod) -> &str {
     let first = pod.shape.containers.first();
     first.map_or("", |container| &container.name)
 }
 
-/// The phase that follows from the Pod's life.
+/// Returns the phase for the Pod's state of life.
 pub(super) fn phase(pod: &Pod) -> &'static str {
     match pod.life {
         Life::Ended(Cause::Exited) if has_succeeded(pod) => "Succeeded",
@@ -116,7 +116,7 @@ pub(super) fn phase(pod: &Pod) -> &'static str {
     }
 }
 
-/// When the Pod ended; only of interest once it has.
+/// Returns when the first container, or else the last init container, exited; otherwise when the Pod was scheduled.
 pub(super) fn end_time(pod: &Pod) -> Time {
     let inits = pod.inits.as_deref();
     let ended = pod.first.ended.map(|exit| exit.finished_at);
@@ -152,7 +152,7 @@ struct Guard<'a> {
     uid: &'a str,
 }
 
-/// What is said of the Pod; what is left out stays as it is.
+/// The patched status; omitted fields stay as they are.
 #[derive(Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct PodStatus<'a> {
@@ -187,7 +187,7 @@ struct Ip<'a> {
     ip: &'a str,
 }
 
-/// Whether a number stands for "not known".
+/// Returns true for zero, which means that the number is unknown.
 #[expect(
     clippy::trivially_copy_pass_by_ref,
     reason = "the serializer passes a reference"

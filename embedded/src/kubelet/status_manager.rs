@@ -1,11 +1,10 @@
-//! What the API server knows about a Pod, and what has to be written next.
+//! Tracks the state that the API server has of a Pod, and selects the next write.
 //!
-//! Responsible for: at most one write in flight per Pod, with the latest state and nothing older, and retries.
+//! Responsible for: at most one write in flight per Pod, always with the latest state, and retries.
 //! Must not: render writes.
 //!
-//! The life of a Pod raises a version with each change ([`StatusManager::changed`]); the API server knows
-//! some version. Changes between two writes are never reported: a container that runs for no time is never
-//! seen running.
+//! Each change of a Pod's life raises a version ([`StatusManager::changed`]), and the API server has some version.
+//! Changes between two writes are never reported: a container that runs for no time is never seen running.
 
 use std::time::Duration;
 
@@ -17,19 +16,19 @@ use super::{
 };
 use crate::model::{Exponential, Time};
 
-/// The writes about one Pod: what was changed, what is reported, what is in flight.
+/// The write state of one Pod: changed, reported and in flight.
 #[doc(alias = "versionedPodStatus")]
 #[derive(Debug, Default)]
 pub(super) struct StatusManager {
-    /// Counts the changes of the Pod's life.
+    /// Number of changes of the Pod's life.
     version: u32,
-    /// The version that the API server has.
+    /// Version that the API server has.
     reported: u32,
     delete_reported: bool,
     in_flight: Option<PendingWrite>,
     failures: u32,
     retry_at: Option<Time>,
-    /// Whether the Pod is in the queue of Pods to be looked at.
+    /// The Pod is in the queue of Pods to check for writes.
     pub(super) queued: bool,
 }
 
@@ -38,46 +37,46 @@ pub(super) struct StatusManager {
 pub(super) enum PendingWrite {
     /// Bind to this node.
     Bind(usize),
-    /// The status of this version.
+    /// Write the status of this version.
     Status(u32),
-    /// An Event that says why the Pod gets no node.
+    /// Create an Event with the reason that the Pod gets no node.
     Event,
-    /// The condition that says the same.
+    /// Set the condition with the same reason.
     Unschedulable,
-    /// Mark as disrupted, by somebody else.
+    /// Mark as disrupted, as another component does.
     Mark(Disruption),
-    /// Delete with the Pod's grace period, by somebody else.
+    /// Delete with the Pod's grace period, as another component does.
     Remove(Disruption),
-    /// Delete for good.
+    /// Delete with a grace period of zero.
     Delete,
 }
 
 impl StatusManager {
-    /// The life of the Pod has changed in a way that its status shows.
+    /// Records a change of the Pod's life that its status shows.
     pub(super) fn changed(&mut self) {
         self.version = self.version.saturating_add(1);
     }
 
-    /// The API server already has the current version.
+    /// Records that the API server has the current version.
     pub(super) fn mark_reported(&mut self) {
         self.reported = self.version;
     }
 }
 
 impl Pod {
-    /// Whether [`Self::next_write`] would return something, if there is a node.
+    /// Returns true if [`Self::next_write`] would return a write, given an existing node.
     pub(super) fn has_write(&self) -> bool {
         self.wanted_write(|| Some(0)).is_some()
     }
 
-    /// Returns the next write and remembers it as in flight.
+    /// Returns the next write and records it as in flight.
     pub(super) fn next_write(&mut self, world: &mut World) -> Option<PendingWrite> {
         let write = self.wanted_write(|| world.scheduler.take_node())?;
         self.status.in_flight = Some(write);
         Some(write)
     }
 
-    /// What is to be written next, unless a write is in flight or has just failed.
+    /// Returns the next write, unless one is in flight or waits for a retry.
     fn wanted_write(&self, next_node: impl FnOnce() -> Option<usize>) -> Option<PendingWrite> {
         let status = &self.status;
         if status.in_flight.is_some() || status.retry_at.is_some() {
@@ -103,7 +102,7 @@ impl Pod {
         }
     }
 
-    /// The write in flight has succeeded.
+    /// Records the success of the write in flight and returns it.
     pub(super) fn write_succeeded(&mut self) -> Option<PendingWrite> {
         let status = &mut self.status;
         let write = status.in_flight.take()?;
@@ -125,7 +124,7 @@ impl Pod {
         Some(write)
     }
 
-    /// The write in flight has failed; it may be tried again a little later.
+    /// Records the failure of the write in flight, schedules a retry and returns the write.
     pub(super) fn write_failed(&mut self, now: Time) -> Option<PendingWrite> {
         let status = &mut self.status;
         let write = status.in_flight.take();
@@ -136,49 +135,49 @@ impl Pod {
         write
     }
 
-    /// Whether a binding is in flight.
+    /// Returns true if a binding is in flight.
     pub(super) fn is_binding(&self) -> bool {
         matches!(self.status.in_flight, Some(PendingWrite::Bind(_)))
     }
 
-    /// When a failed write may be tried again.
+    /// Returns when a failed write may be retried.
     pub(super) fn retry_due(&self) -> Option<Time> {
         self.status.retry_at
     }
 
-    /// Forgets a wait that is over.
+    /// Clears a retry delay that is over.
     pub(super) fn end_retry_wait(&mut self, now: Time) {
         if self.status.retry_at.is_some_and(|at| at <= now) {
             self.status.retry_at = None;
         }
     }
 
-    /// Whether a Pod at its end is still to be deleted by us.
+    /// Returns true if this kubelet must still delete the terminal Pod.
     pub(super) fn is_to_be_deleted(&self) -> bool {
         !self.status.delete_reported && self.is_lost()
     }
 
-    /// What others have yet to do to a Pod that lives and is not being deleted.
+    /// Returns the pending removal of a live Pod that is not being deleted.
     fn removal(&self) -> Option<Removal> {
         let removal = self.plan.as_deref()?.removal?;
         let is_wanted = !removal.is_done() && !self.is_ended() && self.deletion.is_none();
         is_wanted.then_some(removal)
     }
 
-    /// A grace period of zero means that the API server waits for finalizers alone.
+    /// With a grace period of zero, the API server waits only for finalizers.
     fn wants_delete(&self) -> bool {
         !self.status.delete_reported
             && (self.is_lost() || self.deletion.is_some_and(|grace| grace > 0))
     }
 
-    /// Whether the Pod's node is gone: others say its end, and delete it.
+    /// Returns true if the Pod's node is lost: other components set its end and delete it.
     fn is_lost(&self) -> bool {
         matches!(self.life, Life::Ended(Cause::Disrupted(cause)) if cause.by() == By::PodGc)
     }
 }
 
-/// Short enough to go unseen after one lost write, and long enough not to hold an API server down that refuses
-/// everything.
+/// Backoff of failed writes. The base is short, so that one lost write goes unnoticed. The maximum is long enough to
+/// spare an API server that refuses all writes.
 const RETRY: Exponential = Exponential {
     base: Duration::from_millis(100),
     max: Duration::from_secs(5),

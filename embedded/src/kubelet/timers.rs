@@ -1,14 +1,14 @@
-//! The times at which Pods are due again.
+//! Orders the deadlines of Pods.
 //!
-//! Responsible for: one deadline per Pod, found in order. Must not: know what happens then.
+//! Responsible for: one deadline per Pod, found in order. Must not: know the action at a deadline.
 
 use std::collections::BTreeSet;
 
 use super::pods::PodId;
 use crate::model::Time;
 
-/// At most one deadline per Pod. The caller keeps the Pod's current one and hands it back, so
-/// that no search is needed to replace it.
+/// At most one deadline per Pod. The caller stores the Pod's current deadline and passes it back, so that replacing it
+/// needs no search.
 #[derive(Debug, Default)]
 pub(super) struct Timers(BTreeSet<(Time, PodId)>);
 
@@ -26,7 +26,7 @@ impl Timers {
         }
     }
 
-    /// The earliest deadline, and whose it is. It stays until it is reset.
+    /// Returns the earliest deadline and its Pod. It stays until it is reset.
     pub(super) fn first(&self) -> Option<(Time, PodId)> {
         self.0.first().copied()
     }

@@ -1,6 +1,6 @@
-//! What the hollow nodes share: options, chance, try counters, addresses and their scheduler.
+//! Holds the shared state of the hollow nodes: options, random generator, try counters, addresses and scheduler.
 //!
-//! Responsible for: answers that depend on more than one Pod. Must not: hold Pods.
+//! Responsible for: decisions that depend on more than one Pod. Must not: hold Pods.
 
 use std::time::Duration;
 
@@ -39,14 +39,14 @@ impl World {
         }
     }
 
-    /// An address that no other Pod has, until 16 million Pods later.
+    /// Returns a Pod IP; it repeats after 16 million Pods.
     pub(super) fn take_ip(&mut self) -> u32 {
         let ip = self.next_ip;
         self.next_ip = if ip >= POD_IPS { 1 } else { ip + 1 };
         ip
     }
 
-    /// How long the Pod takes from its binding to the start of its containers.
+    /// Returns the delay from binding to the start of the containers.
     pub(super) fn start_delay(&self, pod: &Pod) -> Duration {
         let staged = self
             .stage_of(pod)
@@ -54,7 +54,7 @@ impl World {
         staged.unwrap_or(self.options.startup_latency)
     }
 
-    /// How long the Pod's containers take to stop, and what they exit with if that is said.
+    /// Returns the time that the containers take to stop, and their exit code if a stage sets it.
     pub(super) fn stop_of(&self, pod: &Pod) -> (Duration, Option<u8>) {
         let staged = self.stage_of(pod).and_then(|(stage, chance)| {
             let stop = stage.stop?;
@@ -63,7 +63,8 @@ impl World {
         staged.unwrap_or((self.options.stop_delay, None))
     }
 
-    /// The stop of a sidecar once the containers have ended: as its entry in the stage says, else as other containers stop.
+    /// Returns the stop of a sidecar after the containers have ended: by its entry in the stage, otherwise like other
+    /// containers.
     pub(super) fn sidecar_end(&self, pod: &Pod, name: &str) -> SidecarTry {
         let (mut duration, mut code) = self.stop_of(pod);
         let mut reason = None;
@@ -83,8 +84,8 @@ impl World {
         }
     }
 
-    /// Exit code and reason of a container other than the first that ends by itself. One that fails where containers are restarted would have to
-    /// be restarted by itself, which is not played: it ends well.
+    /// Returns exit code and reason of a container other than the first that ends by itself. With a restart policy
+    /// other than Never it succeeds: restarts of single containers are not simulated.
     pub(super) fn other_end(&self, pod: &Pod, name: &str) -> (i32, Option<ExitReason>) {
         let staged = self.stage_of(pod).and_then(|(stage, _)| stage.other(name));
         match staged.filter(|_| pod.shape.restart == Restart::Never) {
@@ -93,7 +94,7 @@ impl World {
         }
     }
 
-    /// Decides how the try that begins at this time will go.
+    /// Draws the course of the try that begins at this time.
     pub(super) fn draw_try(&mut self, pod: &Pod, at: Time) -> Try {
         if !pod.is_initialized() {
             return self.draw_init(pod).unwrap_or_default();
@@ -120,7 +121,7 @@ impl World {
         }
     }
 
-    /// Decides how the try of the init container whose turn it is will go, if it is not as usual.
+    /// Draws the try of the current init container. None if it had succeeded before this kubelet saw the Pod.
     fn draw_init(&mut self, pod: &Pod) -> Option<Try> {
         let inits = pod.inits.as_deref()?;
         let settings = pod.shape.settings.as_ref().ok()?;
@@ -167,7 +168,7 @@ impl World {
         })
     }
 
-    /// The stage that the Pod lives by now, and the chance that its waits are drawn from.
+    /// Returns the Pod's current stage, and the chance from which its waits are drawn.
     fn stage_of<'a>(&'a self, pod: &'a Pod) -> Option<(&'a Stage, Chance<'a>)> {
         let chance = Chance {
             seed: self.options.seed,
@@ -180,8 +181,8 @@ impl World {
         Some((stage, chance))
     }
 
-    /// How often this piece of work was tried before: restarts in place where the container
-    /// restarts, else Pods of the same Job and index. Zero where nobody asks.
+    /// Returns the number of earlier tries of this work: restarts of the container, or Pods of the same Job and index
+    /// where containers are not restarted. Zero if nothing depends on it.
     fn count_try(&mut self, pod: &Pod) -> u32 {
         match (pod.shape.restart, &pod.job) {
             (Restart::Never, Some(job)) => self.attempts.next(job, pod.index),
@@ -190,5 +191,5 @@ impl World {
     }
 }
 
-/// Addresses from 10.0.0.1 to 10.255.255.254.
+/// Number of addresses from 10.0.0.1 to 10.255.255.254.
 const POD_IPS: u32 = (1 << 24) - 2;

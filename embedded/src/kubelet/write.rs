@@ -1,13 +1,13 @@
-//! What the hollow kubelet asks of the API server.
+//! Defines the hollow kubelet's API writes.
 //!
-//! Responsible for: the writes as values, as requests, and what an answer to one means.
+//! Responsible for: the writes as values and as requests, and the interpretation of their responses.
 //! Must not: send them.
 
 use serde_json::json;
 
 use crate::request::{ApiRequest, JSON, STRATEGIC_MERGE_PATCH};
 
-/// One write about one Pod.
+/// A write for one Pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use = "a dropped write is a Pod that stays where it is"]
 pub struct PodWrite {
@@ -15,9 +15,9 @@ pub struct PodWrite {
     pub namespace: String,
     /// Name of the Pod.
     pub name: String,
-    /// UID of the Pod; a Pod of the same name with another UID must not be touched.
+    /// UID of the Pod; a Pod with the same name and another UID must not be changed.
     pub uid: String,
-    /// What to do with it.
+    /// The action of the write.
     pub action: Action,
 }
 
@@ -35,20 +35,20 @@ pub enum Action {
     Event(Vec<u8>),
     /// Delete with the Pod's own grace period, if the UID still matches.
     Remove,
-    /// The same by the eviction API, which marks the Pod as disrupted.
+    /// Delete through the eviction API, which also marks the Pod as disrupted.
     Evict,
     /// Delete with a grace period of zero, if the UID still matches.
     Delete,
 }
 
-/// What an answer means for the kubelet.
+/// Result of a write, given its response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// The write is done.
+    /// The write succeeded, or is not needed.
     Done,
-    /// This Pod no longer exists, or not as we know it; there is nothing to write any more.
+    /// The Pod no longer exists, or has another UID; drop it.
     Gone,
-    /// The write may be tried again later.
+    /// The write may be retried later.
     Retry,
 }
 
@@ -107,14 +107,14 @@ impl PodWrite {
         }
     }
 
-    /// Reads the HTTP status code of an answer to this write.
+    /// Interprets the HTTP status code of the response to this write.
     ///
-    /// A wrong UID is refused with 422 for a status and with 409 for a delete. A binding is
-    /// refused with 409 when somebody else was faster, which the watch will show.
+    /// A wrong UID is refused with 422 for a status and with 409 for a delete. A binding is refused with 409 if another
+    /// client bound the Pod first; the watch will show that.
     pub(super) fn outcome(&self, status_code: u16) -> Outcome {
         match (status_code, &self.action) {
             (200..=299, _) => Outcome::Done,
-            // It is there already, or nobody wants it; the Pod goes on without.
+            // The Event exists already or is refused; the Pod goes on without it.
             (400..=428 | 430..=499, Action::Event(_)) => Outcome::Done,
             (404, _) => Outcome::Gone,
             (422, Action::Status(_)) => Outcome::Gone,

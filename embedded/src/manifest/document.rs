@@ -1,7 +1,7 @@
-//! Manifests as objects with their location in the file.
+//! Reads manifests as objects with their location in the file.
 //!
 //! Responsible for: the fields that every object needs, and lists of objects.
-//! Must not: know kinds, other than that lists end in `List` and that [`is_served`] needs names.
+//! Must not: know kinds, except that lists end in `List` and that [`is_served`] needs names.
 
 use std::fmt;
 
@@ -9,12 +9,12 @@ use serde_json::Value;
 
 use super::{ManifestError, Source, SourceLocation, resource::is_served, split::split, yaml};
 
-/// One object of a manifest.
+/// An object of a manifest.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Document {
-    /// Where it stands: its source, its number there, and the line where the document begins.
+    /// Location: the source, the document's number there, and the line where it begins.
     pub location: SourceLocation,
-    /// `items[N].` for the N-th object of a `List`, else empty: put before every field path.
+    /// `items[N].` for item N of a `List`, otherwise empty; a prefix of every field path.
     pub field_prefix: String,
     /// `apiVersion`, such as `batch/v1`.
     pub api_version: String,
@@ -22,28 +22,28 @@ pub struct Document {
     pub kind: String,
     /// `metadata.name` or `metadata.generateName`.
     pub name: ObjectName,
-    /// `metadata.namespace`, if it is given.
+    /// `metadata.namespace`, if given.
     pub namespace: Option<String>,
     /// The whole object.
     pub body: Value,
 }
 
 impl Document {
-    /// What is wrong with one of its fields.
+    /// Returns an error about one of its fields.
     pub(super) fn bad(&self, field: &str, problem: impl Into<String>) -> ManifestError {
         let (location, prefix) = (&self.location, &*self.field_prefix);
         Reader { location, prefix }.bad(field, problem)
     }
 }
 
-/// What an object is called.
+/// Name of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ObjectName {
-    /// By this name.
+    /// This name.
     Given(String),
-    /// By a name that the API server makes by adding to this prefix.
+    /// A name that the API server generates from this prefix.
     Prefix(String),
-    /// By none: a file of another program, such as a Kustomization.
+    /// None: a file of another program, such as a Kustomization.
     None,
 }
 
@@ -57,12 +57,13 @@ impl fmt::Display for ObjectName {
     }
 }
 
-/// Reads all objects of all sources, in order. The items of a list, such as `List` or `JobList`, stand for themselves.
+/// Reads all objects of all sources, in order. The items of a list, such as `List` or `JobList`, become objects of
+/// their own.
 ///
 /// # Errors
 ///
-/// The first document that cannot be read. None of the objects should be used then: a manifest
-/// is taken as a whole or not at all.
+/// The first document that cannot be read. Then none of the objects should be used: a manifest is applied as a whole or
+/// not at all.
 pub fn load(sources: &[Source]) -> Result<Vec<Document>, ManifestError> {
     let mut documents = Vec::new();
     for source in sources {
@@ -80,7 +81,7 @@ pub fn load(sources: &[Source]) -> Result<Vec<Document>, ManifestError> {
     Ok(documents)
 }
 
-/// Adds one object, or the objects of a list. A document that says `null` is empty.
+/// Adds an object, or the objects of a list. A document that is `null` is empty.
 fn add(
     documents: &mut Vec<Document>,
     mut body: Value,
@@ -115,7 +116,7 @@ fn add(
             other => return Err(reader.bad("items", wanted("a list", type_name(&other)))),
         };
         for (nth, mut item) in items.into_iter().enumerate() {
-            // The items of a list as the API server answers it do not say their kind.
+            // In a list from the API server, the items have no kind.
             if !item_kind.is_empty() && item.is_object() && item["kind"].is_null() {
                 item["kind"] = item_kind.into();
                 item["apiVersion"] = api_version.as_str().into();
@@ -142,7 +143,7 @@ fn add(
     Ok(())
 }
 
-/// Reads fields of one object and knows how to complain about them.
+/// Reads the fields of an object and reports errors with its location.
 struct Reader<'a> {
     location: &'a SourceLocation,
     prefix: &'a str,
@@ -169,7 +170,7 @@ impl Reader<'_> {
         Ok((name, self.text(body, "metadata.namespace")?))
     }
 
-    /// The name and namespace of an object of a kind that is not served, as far as it has them.
+    /// Returns name and namespace of an object of a kind that is not served, as far as it has them.
     fn some_name(&self, body: &Value) -> (ObjectName, Option<String>) {
         let text = |field: &str| body["metadata"][field].as_str().map(str::to_owned);
         let name = text("name").map(ObjectName::Given);
@@ -182,7 +183,7 @@ impl Reader<'_> {
         text.ok_or_else(|| self.bad(path, MISSING))
     }
 
-    /// A text that is not empty, if the field is there.
+    /// Returns the field's text, if it is present and not empty.
     fn text(&self, object: &Value, path: &str) -> Result<Option<String>, ManifestError> {
         match path.split('.').fold(object, |value, field| &value[field]) {
             Value::Null => Ok(None),

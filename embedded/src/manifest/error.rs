@@ -1,11 +1,11 @@
-//! What can be wrong with a manifest.
+//! Defines the errors of a manifest.
 //!
-//! Responsible for: saying it with the file, the document and the line. Must not: be retried; the
-//! same text gives the same error.
+//! Responsible for: naming the file, the document and the line. Must not: be retried; the same text gives the same
+//! error.
 
 use std::{fmt, io};
 
-/// Where a document stands.
+/// Location of a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceLocation {
     /// The name of the source.
@@ -14,7 +14,7 @@ pub struct SourceLocation {
     pub document: usize,
     /// The line within the source, from 1.
     pub line: usize,
-    /// The column within the line, from 1, where it is known.
+    /// The column within the line, from 1, if known.
     pub column: Option<usize>,
 }
 
@@ -32,7 +32,7 @@ impl fmt::Display for SourceLocation {
     }
 }
 
-/// Why a manifest cannot be used.
+/// Reason that a manifest cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ManifestError {
     /// The file cannot be read.
@@ -40,7 +40,7 @@ pub enum ManifestError {
     Unreadable {
         /// The path as it was given.
         name: String,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
@@ -49,45 +49,45 @@ pub enum ManifestError {
     NotText {
         /// The path as it was given.
         name: String,
-        /// The first fault.
+        /// The first invalid part.
         problem: String,
     },
-    /// A folder has no manifest in it.
+    /// A folder contains no manifest.
     #[error("{name}: there is no .json, .yaml or .yml file in the folder")]
     EmptyFolder {
         /// The path as it was given.
         name: String,
     },
-    /// A stage file has nothing in it.
+    /// A stage file contains no stage.
     #[error("{name}: there is no Stage in it")]
     NoStage {
-        /// What the source is called.
+        /// The name of the source.
         name: String,
     },
     /// A document is not YAML, or a mapping has a key twice.
     #[error("{location}: {message}")]
     NotYaml {
-        /// Where reading stopped.
+        /// Position of the error.
         location: SourceLocation,
-        /// What the parser said.
+        /// The parser's message.
         message: String,
     },
-    /// A document is something else than an object.
+    /// A document is not an object.
     #[error("{location}: must be an object with apiVersion, kind and metadata, but is {found}")]
     NotAnObject {
-        /// Where the document begins.
+        /// Start of the document.
         location: SourceLocation,
-        /// What it is instead.
+        /// The type found instead.
         found: &'static str,
     },
     /// A field that every object needs is missing or has the wrong type.
     #[error("{location}: {field}: {problem}")]
     BadField {
-        /// Where the document begins.
+        /// Start of the document.
         location: SourceLocation,
         /// The path of the field.
         field: String,
-        /// What is wrong with it.
+        /// Why it is invalid.
         problem: String,
     },
 }

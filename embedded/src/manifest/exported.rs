@@ -1,15 +1,15 @@
-//! Makes objects that `kubectl get -o yaml` printed fit to be created again.
+//! Prepares objects that `kubectl get -o yaml` printed for a new create.
 //!
-//! Responsible for: removing what an API server has set, which it refuses or ignores in a new object. Must not: remove
-//! what a person may have written.
+//! Responsible for: removing fields that an API server sets, and refuses or ignores in a new object. Must not: remove
+//! fields that a user may have written.
 
 use serde_json::{Map, Value};
 
 use super::Document;
 
 impl Document {
-    /// Removes what the API server of another cluster has set: `status`, most of `metadata`, and of a Job the generated
-    /// selector with its labels. An object that a person wrote stays as it is.
+    /// Removes the fields set by the API server of another cluster: `status`, most of `metadata`, and a Job's generated
+    /// selector with its labels. An object written by hand stays as it is.
     pub fn clear_server_fields(&mut self) {
         let Some(object) = self.body.as_object_mut() else {
             return;
@@ -25,7 +25,8 @@ impl Document {
         }
     }
 
-    /// Kind and name of the controller that owns the object, and makes its own on each cluster, as in `Job pi` for a Pod.
+    /// Returns kind and name of the controller that owns the object, as in `Job pi` for a Pod. The controller creates
+    /// its own objects on each cluster.
     pub fn controller(&self) -> Option<String> {
         let owners = self.body["metadata"]["ownerReferences"].as_array()?;
         let owner = owners.iter().find(|owner| owner["controller"] == true)?;
@@ -34,8 +35,8 @@ impl Document {
     }
 }
 
-/// Removes a selector that names a Job's UID, which no person can know beforehand, and the labels that go with it. With
-/// `manualSelector` both are the user's own.
+/// Removes a selector with a Job's UID, which cannot be known in advance, and its labels. With `manualSelector` both
+/// are the user's own.
 fn clear_generated_selector(job: &mut Map<String, Value>) {
     let Some(spec) = section(job, "spec") else {
         return;
@@ -62,7 +63,7 @@ fn clear_generated_labels(metadata: &mut Map<String, Value>) {
     for label in UID_LABELS.iter().chain(&NAME_LABELS) {
         labels.remove(*label);
     }
-    // The API server copies a template's labels only to a Job that has none.
+    // The API server copies a template's labels only to a Job without labels.
     if labels.is_empty() {
         metadata.remove("labels");
     }
@@ -75,7 +76,7 @@ fn section<'a>(
     object.get_mut(name)?.as_object_mut()
 }
 
-/// Fields of `metadata` that an API server sets, or that mean objects of its cluster by their UIDs.
+/// Fields of `metadata` that an API server sets, or that refer to objects of its cluster by UID.
 const SET_BY_SERVER: [&str; 9] = [
     "creationTimestamp",
     "deletionGracePeriodSeconds",

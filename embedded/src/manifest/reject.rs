@@ -1,7 +1,7 @@
-//! Why the API server refuses an object, in words for its author.
+//! Explains to the author of a manifest why the API server refused an object.
 //!
 //! Responsible for: joining the server's errors with the object's location in the file.
-//! Must not: decide whether to try again.
+//! Must not: decide on retries.
 
 use std::fmt;
 
@@ -9,23 +9,23 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Status;
 
 use super::{Document, SourceLocation};
 
-/// The answer of an API server that refused an object.
+/// The response of an API server that refused an object.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct Rejection {
-    /// Where the object stands.
+    /// Location of the object.
     pub location: SourceLocation,
     /// The object by kind, namespace and name.
     pub object: String,
     /// The HTTP status code.
     pub status_code: u16,
-    /// The server's word for the reason, such as `Invalid`; empty if it gave none.
+    /// The server's reason, such as `Invalid`; empty if it gave none.
     pub reason: String,
-    /// Each complaint: a field with a message, or a message alone.
+    /// The causes: a field with a message, or a message alone.
     pub complaints: Vec<String>,
 }
 
 impl Rejection {
-    /// Reads the body of a refusal. One that is not a `Status` is quoted as it is.
+    /// Reads the body of the response. A body that is not a `Status` is quoted as it is.
     pub fn new(document: &Document, status_code: u16, body: &[u8]) -> Self {
         let mut status: Status = serde_json::from_slice(body).unwrap_or_else(|_| Status {
             message: Some(String::from_utf8_lossy(body).trim().to_owned()),
@@ -60,8 +60,8 @@ impl fmt::Display for Rejection {
     }
 }
 
-/// The causes, or the message as a whole where there are none. Some servers give a cause twice; once is enough
-/// to read. `prefix` stands before each field.
+/// Returns the causes, or the whole message if there are none. Duplicate causes, which some servers send, are dropped.
+/// `prefix` precedes each field.
 fn complaints(status: Status, prefix: &str) -> Vec<String> {
     let causes = status.details.and_then(|details| details.causes);
     let mut complaints: Vec<String> = Vec::new();

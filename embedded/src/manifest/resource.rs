@@ -1,15 +1,15 @@
-//! Where objects are sent.
+//! Finds the API paths of objects.
 //!
-//! Responsible for: the paths of the kinds that lakh's embedded cluster serves, and telling a kind that it does not serve
-//! from a mistake. Must not: look at anything but kind, version and namespace.
+//! Responsible for: the paths of the kinds that lakh's embedded cluster serves, and telling unserved kinds from
+//! mistakes. Must not: read more than kind, version and namespace.
 
 use super::{Document, ManifestError, ObjectName};
 use crate::apiserver::{KINDS, KindInfo};
 
-/// The namespace of objects that name none.
+/// The namespace of objects without one.
 pub const DEFAULT_NAMESPACE: &str = "default";
 
-/// Where an object is created and found.
+/// API paths of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResourcePath {
     /// The path to POST to.
@@ -18,12 +18,12 @@ pub struct ResourcePath {
     pub object: Option<String>,
 }
 
-/// Gives the path of an object, or none if the embedded cluster does not serve its kind; `default_namespace` is for
-/// objects that name none.
+/// Returns the path of an object, or none if the embedded cluster does not serve its kind. `default_namespace` applies
+/// to objects without a namespace.
 ///
 /// # Errors
 ///
-/// If kind and version look like a mistaken Job or CronJob. Such an object is not one to pass over.
+/// If kind and version look like a mistaken Job or CronJob: such an object must not be skipped silently.
 pub fn resource_path(
     document: &Document,
     default_namespace: &str,
@@ -64,8 +64,8 @@ fn served(api_version: &str, kind: &str) -> Option<&'static KindInfo> {
     KINDS.iter().find(is_it)
 }
 
-/// Refuses a kind of the group `batch` that there is not, and a Job or CronJob of another group of Kubernetes' own.
-/// Groups with a dot in their names belong to others, and may have Jobs of theirs.
+/// Rejects unknown kinds of the group `batch`, and a Job or CronJob in another group of Kubernetes itself. Groups with
+/// a dot in their names are third-party and may have Jobs of their own.
 fn check_mistake(document: &Document) -> Result<(), ManifestError> {
     let (kind, version) = (document.kind.as_str(), document.api_version.as_str());
     let group = version.split_once('/').map_or("", |(group, _)| group);
@@ -81,5 +81,5 @@ fn check_mistake(document: &Document) -> Result<(), ManifestError> {
     Ok(())
 }
 
-/// The version of Jobs and CronJobs.
+/// API version of Jobs and CronJobs.
 const BATCH: &str = "batch/v1";

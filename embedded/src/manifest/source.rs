@@ -1,7 +1,6 @@
 //! Reads manifests from files, folders and standard input, as texts with names.
 //!
-//! Responsible for: finding the files of a folder, and decoding their bytes as kubectl does. Must not: look into the
-//! text.
+//! Responsible for: finding the files of a folder, and decoding their bytes as kubectl does. Must not: parse the text.
 
 use std::{
     ffi::OsStr,
@@ -14,14 +13,14 @@ use super::ManifestError;
 /// A text that holds manifests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
-    /// What messages call it: the path as it was given.
+    /// Name in messages: the path as given.
     pub name: String,
     /// The text itself, YAML or JSON.
     pub text: String,
 }
 
 impl Source {
-    /// A source from a text that is already there.
+    /// Creates a source from a text.
     pub fn new(name: impl Into<String>, text: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -29,11 +28,11 @@ impl Source {
         }
     }
 
-    /// A source from the bytes of standard input, where `-` was given as the path.
+    /// Creates a source from the bytes of standard input, for the path `-`.
     ///
     /// # Errors
     ///
-    /// If the bytes are no text.
+    /// If the bytes are not text.
     pub fn stdin(bytes: &[u8]) -> Result<Self, ManifestError> {
         Self::decode("standard input".to_owned(), bytes)
     }
@@ -42,7 +41,7 @@ impl Source {
     ///
     /// # Errors
     ///
-    /// If the file cannot be read, or is no text.
+    /// If the file cannot be read or is not text.
     pub fn read_file(path: &Path) -> Result<Self, ManifestError> {
         let name = path.display().to_string();
         match fs::read(path) {
@@ -51,12 +50,12 @@ impl Source {
         }
     }
 
-    /// Reads a file, or the manifests of a folder in the order of their names: files that end in `.yaml`, `.yml` or
-    /// `.json`, and with `recursive` those of all folders below. Links to folders are not followed.
+    /// Reads a file, or the manifests of a folder in the order of their names. These are the files that end in `.yaml`,
+    /// `.yml` or `.json`; with `recursive` also those of all folders below. Links to folders are not followed.
     ///
     /// # Errors
     ///
-    /// If a file or folder cannot be read, a file is no text, or a folder has no such file.
+    /// If a file or folder cannot be read, a file is not text, or a folder has no such file.
     pub fn read_path(path: &Path, recursive: bool) -> Result<Vec<Self>, ManifestError> {
         if !path.is_dir() {
             return Ok(vec![Self::read_file(path)?]);
@@ -70,7 +69,7 @@ impl Source {
         files.iter().map(|file| Self::read_file(file)).collect()
     }
 
-    /// Decodes UTF-8, or UTF-16 if the bytes begin with its byte order mark, as a shell on Windows writes it.
+    /// Decodes UTF-8, or UTF-16 if the bytes begin with its byte order mark, as shells on Windows write it.
     fn decode(name: String, bytes: &[u8]) -> Result<Self, ManifestError> {
         let utf_16 = match bytes {
             [0xff, 0xfe, rest @ ..] => Some(from_utf_16(rest, u16::from_le_bytes)),
@@ -120,5 +119,5 @@ fn list_folder(
     Ok(())
 }
 
-/// The endings of manifests in a folder; those of kubectl.
+/// Extensions of manifests in a folder; the same as kubectl's.
 pub(super) const EXTENSIONS: [&str; 3] = ["json", "yaml", "yml"];

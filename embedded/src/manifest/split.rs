@@ -1,23 +1,23 @@
-//! Cuts a text into its YAML documents and JSON values.
+//! Splits a text into its YAML documents and JSON values.
 //!
-//! Responsible for: finding the documents and their lines. Must not: parse YAML. It need not: a
-//! line that begins with `---` or `...` ends a document wherever it stands, even in a text block.
+//! Responsible for: finding the documents and their lines. Must not: parse YAML. A line that begins with `---` or `...`
+//! ends a document anywhere, even in a text block, so parsing is not needed.
 
 use serde::de::IgnoredAny;
 
-/// The text of one document that is not empty.
+/// The text of a document that is not empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Piece<'a> {
     pub(super) text: &'a str,
-    /// Counts the documents of the text that are not empty, from 1.
+    /// Position among the documents that are not empty, from 1.
     pub(super) number: usize,
     /// The line on which `text` begins, from 1.
     pub(super) text_line: usize,
-    /// The first line that says something, from 1.
+    /// The first line with content, from 1.
     pub(super) first_line: usize,
 }
 
-/// Gives the documents that hold more than comments.
+/// Returns the documents that hold more than comments.
 pub(super) fn split(text: &str) -> Vec<Piece<'_>> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut pieces = Vec::new();
@@ -32,7 +32,7 @@ pub(super) fn split(text: &str) -> Vec<Piece<'_>> {
                 first_line.take(),
             );
             (start, start_line) = (end, line_number);
-            // The end marker belongs to the document before it, which needs it no more.
+            // The end marker belongs to the document before it, which no longer needs it.
             if is_marker(line, "...") {
                 (start, start_line) = (end + line.len(), line_number + 1);
             }
@@ -73,8 +73,8 @@ fn push<'a>(pieces: &mut Vec<Piece<'a>>, text: &'a str, text_line: usize, first:
     }
 }
 
-/// Ends of the JSON objects in a text that consists of such, one after the other. A rest that is no JSON is one piece more,
-/// so that its error names its line. None for YAML.
+/// Returns the ends of the JSON objects in a text that consists of such objects. A rest that is not JSON is a piece of
+/// its own, so that its error names its line. None for YAML.
 fn json_ends(text: &str) -> Vec<usize> {
     let mut ends = Vec::new();
     let body = text.strip_prefix("---").unwrap_or(text);
@@ -108,7 +108,7 @@ fn is_marker(line: &str, marker: &str) -> bool {
         .is_some_and(|rest| rest.is_empty() || rest.starts_with(BLANK))
 }
 
-/// Whether a line holds more than a marker, a directive or a comment.
+/// Returns true if a line holds more than a marker, a directive or a comment.
 fn says_something(line: &str) -> bool {
     let is_marker = is_marker(line, "---") || is_marker(line, "...");
     let content = if is_marker {
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn documents_are_found_with_their_lines() {
-        // A text, then number:first line:text for each document.
+        // Each case: a text, then number:first line:text of each document.
         let cases: &[(&str, &[&str])] = &[
             ("", &[]),
             ("# nothing\n---\n\n---\n# here\n...\n", &[]),
@@ -148,10 +148,10 @@ mod tests {
                 &["1:1:a: |\n  ---\n  x\n----\n"],
             ),
             ("\u{feff}a", &["1:1:a"]),
-            // Flow mappings of YAML may look like JSON.
+            // Flow mappings in YAML may look like JSON.
             ("{a: '} {'}", &["1:1:{a: '} {'}"]),
             ("{\"a\": 1} # c\n", &["1:1:{\"a\": 1} # c\n"]),
-            // JSON values stand one after the other.
+            // JSON values without a separator.
             (
                 "{\"a\": \"}{\"}{\"b\": 2}\n",
                 &["1:1:{\"a\": \"}{\"}", "2:1:{\"b\": 2}"],

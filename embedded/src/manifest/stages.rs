@@ -1,7 +1,7 @@
-//! Stage files: the lives that hollow nodes give to Pods.
+//! Loads stage files, which define the lives of Pods on hollow nodes.
 //!
-//! Responsible for: finding the stages in files, and saying where one is wrong. Must not: know their
-//! fields; [`Stage::read`] does.
+//! Responsible for: finding the stages in files, and the location in errors. Must not: know their fields;
+//! [`Stage::read`] does.
 
 use std::{collections::BTreeSet, path::PathBuf};
 
@@ -12,8 +12,7 @@ use crate::kubelet::{Stage, stages::FieldError};
 ///
 /// # Errors
 ///
-/// The first file, object and field that makes no sense. A stage of the same name as another, and a
-/// file without a stage, make none either.
+/// The first invalid file, object and field. A duplicate stage name and a file without a stage are errors too.
 pub fn load_stages(paths: &[PathBuf]) -> Result<Vec<Stage>, ManifestError> {
     let sources: Vec<Source> = paths
         .iter()
@@ -22,7 +21,7 @@ pub fn load_stages(paths: &[PathBuf]) -> Result<Vec<Stage>, ManifestError> {
     read_stages(&sources)
 }
 
-/// The same for texts that are there already.
+/// Reads stages from texts.
 ///
 /// # Errors
 ///

@@ -1,10 +1,10 @@
-//! Tests of the loader as data, and of the examples that come with lakh.
+//! Tests the loader with data, and the examples that come with lakh.
 
 use std::{fs, path::Path};
 
 use super::*;
 
-/// Loads one text and prints what came of it: a line per object, or the error.
+/// Loads a text and prints the result: a line per object, or the error.
 fn outcome(text: &str) -> String {
     match load(&[Source::new("f.yaml", text)]) {
         Ok(documents) => documents
@@ -79,7 +79,7 @@ fn a_list_of_one_kind_gives_its_kind_to_its_items() {
         "{apiVersion: v1, kind: PodList, items: [{apiVersion: a/v1, kind: X, metadata: {name: b}}]}",
         "f.yaml: document 1, line 1 items[0].a/v1 X - b",
     );
-    // Without items it is an object like others.
+    // Without items it is an ordinary object.
     check(
         "{apiVersion: a.b/v1, kind: AllowList, metadata: {name: c}}",
         "f.yaml: document 1, line 1 a.b/v1 AllowList - c",
@@ -150,7 +150,7 @@ fn files_may_be_utf_8_or_utf_16_and_folders() {
     refused(&empty, "no .json, .yaml or .yml file");
 }
 
-/// A Job as `kubectl get job -o yaml` prints it.
+/// A Job as printed by `kubectl get job -o yaml`.
 const EXPORTED: &str = "
 apiVersion: batch/v1
 kind: Job
@@ -205,7 +205,7 @@ fn what_a_server_has_set_is_removed_from_an_exported_object() {
             },
         })
     );
-    // A selector of the user's own stays, and so does one that only looks like a generated one.
+    // The user's own selector stays, and so does one that only looks generated.
     for own in [
         EXPORTED.replace("manualSelector: false", "manualSelector: true"),
         EXPORTED.replace(
@@ -223,7 +223,7 @@ fn what_a_server_has_set_is_removed_from_an_exported_object() {
     }
     let bare = EXPORTED.replace("app: x, ", "");
     assert!(cleared(&bare)["metadata"].get("labels").is_none());
-    // A manifest that a person wrote stays word for word.
+    // A manifest written by hand stays word for word.
     for entry in
         fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples")).expect("examples")
     {
@@ -427,7 +427,7 @@ fn kinds_have_paths_or_are_told_apart_from_mistakes() {
             "{apiVersion: v1, kind: Node, metadata: {name: a, namespace: team}}",
             "/api/v1/nodes a".to_owned(),
         ),
-        // Other kinds are left out; their names are not looked at.
+        // Other kinds are skipped; their names are not checked.
         (
             "{apiVersion: a.b/v1, kind: Deployment, metadata: {name: 5}}",
             "not served".to_owned(),

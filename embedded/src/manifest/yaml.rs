@@ -1,7 +1,7 @@
-//! One YAML document as a JSON value, and values as YAML.
+//! Parses a YAML document to a JSON value, and prints values as YAML.
 //!
-//! Responsible for: the parser's settings and limits, and its errors with this loader's words and lines.
-//! Must not: know what the value is for.
+//! Responsible for: the parser's settings and limits, and its errors in this loader's form and lines.
+//! Must not: know the purpose of the value.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ use serde_saphyr::{
 
 use super::{ManifestError, SourceLocation, split::Piece};
 
-/// Parses a document. JSON is read as YAML, of which it is a part.
+/// Parses a document. JSON is read as YAML, of which it is a subset.
 pub(super) fn parse(piece: &Piece<'_>, location: &SourceLocation) -> Result<Value, ManifestError> {
     match serde_saphyr::from_str_with_options::<Value>(piece.text, options()) {
         Ok(mut value) => {
@@ -24,7 +24,7 @@ pub(super) fn parse(piece: &Piece<'_>, location: &SourceLocation) -> Result<Valu
     }
 }
 
-/// Prints objects, one document each. Long texts stand as they are, line by line.
+/// Prints objects, one document each. Long texts are block scalars, line by line.
 pub fn print(objects: &[Value]) -> String {
     let options = serde_saphyr::ser_options! {
         prefer_block_scalars: true,
@@ -34,8 +34,8 @@ pub fn print(objects: &[Value]) -> String {
     serde_saphyr::to_string_multiple_with_options(objects, options).expect("JSON is YAML")
 }
 
-/// The limits are far above a list of ten thousand Jobs as `kubectl get` prints it. Aliases, by which a small text can
-/// become large, are bounded apart.
+/// Returns the parser's options. The limits are far above a list of ten thousand Jobs as `kubectl get` prints it.
+/// Aliases, which can expand a small text to a large one, have limits of their own.
 fn options() -> Options {
     serde_saphyr::options! {
         legacy_octal_numbers: true,
@@ -58,7 +58,7 @@ fn options() -> Options {
     }
 }
 
-/// Turns floats without a fraction into integers, as a conversion by way of JSON text does.
+/// Turns floats without a fraction into integers, as a conversion through JSON text does.
 fn shorten_floats(value: &mut Value) {
     match value {
         Value::Number(number) if number.is_f64() => {
@@ -93,7 +93,7 @@ fn in_our_words(error: &Error, piece: &Piece<'_>, location: &SourceLocation) -> 
     }
 }
 
-/// Leaves the position out of the parser's messages; it stands in front of them already.
+/// Omits the position from the parser's messages; the error already begins with it.
 struct WithoutPlace;
 
 impl Localizer for WithoutPlace {
@@ -102,5 +102,5 @@ impl Localizer for WithoutPlace {
     }
 }
 
-/// Up to here a float holds every integer exactly.
+/// Below this, a float holds every integer exactly.
 const EXACT_BELOW: f64 = 9_007_199_254_740_992.0;

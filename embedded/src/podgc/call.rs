@@ -1,6 +1,6 @@
-//! What the collector asks of the API server.
+//! Defines the collector's API calls.
 //!
-//! Responsible for: the calls as values and as requests. Must not: send them, or know when to.
+//! Responsible for: the calls as values and as requests. Must not: send them, or decide when.
 
 use compact_str::CompactString;
 use serde_json::{Value, json};
@@ -11,35 +11,35 @@ use crate::{
     request::{ApiRequest, JSON, STRATEGIC_MERGE_PATCH},
 };
 
-/// One call.
+/// An API call of a pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use = "the pass goes on when this is answered"]
 pub enum Call {
-    /// Say that the Pod has failed: nobody else will.
+    /// Set the Pod's phase to Failed: no other component will.
     Fail {
         /// The Pod as it was when the pass began.
         pod: PodFacts,
-        /// Why it goes.
+        /// Why the Pod goes.
         reason: Reason,
     },
     /// Delete the Pod without a grace period.
     Delete {
         /// The Pod as it was when the pass began.
         pod: PodFacts,
-        /// Why it goes.
+        /// Why the Pod goes.
         reason: Reason,
     },
-    /// Ask whether a node exists after all.
+    /// Check whether a node exists.
     GetNode {
         /// Its name.
         name: CompactString,
-        /// The Pods that go if it does not.
+        /// Pods to remove if the node does not exist.
         pods: Vec<PodFacts>,
     },
 }
 
 impl Call {
-    /// The first call that deletes a Pod by force.
+    /// Returns the first call of a forced deletion.
     pub(super) fn force_delete(pod: PodFacts, reason: Reason) -> Self {
         match pod.phase {
             Phase::Ended => Self::Delete { pod, reason },
@@ -47,7 +47,7 @@ impl Call {
         }
     }
 
-    /// Renders the call as a request that is made at this time.
+    /// Renders the call as a request made at time `at`.
     pub fn request(&self, at: Time) -> ApiRequest {
         let (method, path, content_type, body) = match self {
             Self::Fail { pod, reason } => {
@@ -79,8 +79,8 @@ fn path(pod: &PodFacts) -> String {
     format!("/api/v1/namespaces/{}/pods/{}", pod.namespace, pod.name)
 }
 
-/// The status of a Pod that has failed. Its reason and message stay as they are, and so do its other
-/// conditions: the patch merges them by type.
+/// Returns the status patch that marks a Pod as Failed. Its reason, message and other conditions stay: the patch merges
+/// conditions by type.
 fn failed(pod: &PodFacts, reason: Reason, at: Time) -> Value {
     let mut status = json!({"phase": "Failed"});
     let mut condition = json!({

@@ -1,7 +1,7 @@
-//! What the collector knows of Pods and nodes, indexed by its questions.
+//! Indexes the Pods and nodes that the collector tracks.
 //!
-//! Responsible for: sets that are updated by each change, so that a pass looks only at candidates. Must not: decide
-//! which of them are removed.
+//! Responsible for: sets that each event updates, so that a pass looks only at candidates. Must not: decide which Pods
+//! are removed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,14 +10,14 @@ use hashbrown::HashMap;
 
 use crate::model::{Time, Uid};
 
-/// The phase of a Pod, as far as the collector distinguishes phases.
+/// Phase of a Pod, as far as the collector distinguishes phases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Pending, Running or Unknown: it may still get somewhere.
+    /// Pending, Running or Unknown: the Pod may still finish.
     Active,
     /// Succeeded or Failed.
     Ended,
-    /// No phase, or one that does not exist. It counts as over, but nobody has said how it ended.
+    /// No phase or an unknown one. The Pod counts as terminated, but its result is unknown.
     Strange,
 }
 
@@ -32,7 +32,7 @@ impl Phase {
     }
 }
 
-/// A Pod, as far as it matters here.
+/// The facts about a Pod that the collector needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodFacts {
     /// Its namespace.
@@ -45,28 +45,28 @@ pub struct PodFacts {
     pub node: CompactString,
     /// Its generation; 0 if it has none.
     pub generation: i64,
-    /// When it was made.
+    /// Creation time.
     pub created: Time,
-    /// How far it is.
+    /// Its phase.
     pub phase: Phase,
-    /// Whether it failed because its node had no room for it.
+    /// The Pod failed with reason `Evicted`.
     pub evicted: bool,
-    /// Whether its deletion was asked for.
+    /// The Pod has a deletion timestamp.
     pub deleting: bool,
 }
 
-/// A node, as far as it matters here.
+/// The facts about a node that the collector needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeFacts {
     /// Its name.
     pub name: CompactString,
-    /// Whether it says that it is Ready; one that does not say is not.
+    /// The node's Ready condition is True; a missing condition counts as not ready.
     pub ready: bool,
-    /// Whether somebody has marked it as out of service by the taint of that name.
+    /// The node has the out-of-service taint.
     pub out_of_service: bool,
 }
 
-/// A Pod's place among those that go: evicted ones first, then old ones, then by name.
+/// Order in which Pods are removed: evicted Pods first, then older ones, then by name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Rank {
     not_evicted: bool,
@@ -86,20 +86,20 @@ impl Rank {
     }
 }
 
-/// All Pods that may ever have to go, and all nodes.
+/// All Pods that may have to be removed, and all nodes.
 ///
-/// A Pod that waits for a node is of no interest, and one that has ended only where such Pods are
-/// counted or it is on a node. Work per change grows with the logarithm of the number of Pods.
+/// Keeps Pods that are on a node, are being deleted, or count as terminated. Work per event grows with the logarithm of
+/// the number of Pods.
 #[derive(Debug, Default)]
 pub(super) struct Known {
-    /// Whether Pods that are over are counted.
+    /// Terminated Pods are counted.
     counts_terminated: bool,
     pods: HashMap<Uid, PodFacts>,
     by_node: BTreeMap<CompactString, BTreeSet<Uid>>,
     terminated: BTreeSet<Rank>,
     deleting: BTreeSet<Rank>,
-    /// The nodes that there are, and which of them hold on to Pods that they will never end: those
-    /// that are out of service and not ready.
+    /// Existing nodes. The value is true for a node that will never end its Pods: one that is out of service and not
+    /// ready.
     nodes: BTreeMap<CompactString, bool>,
 }
 
@@ -116,7 +116,7 @@ impl Known {
         if known == Some(&pod) {
             return;
         }
-        // As a rule a Pod has no place but that on its node, and stays there.
+        // Fast path: most Pods are only in the index of their node, and stay there.
         let is_ranked = |pod: &PodFacts| pod.deleting || self.is_terminated(pod);
         let stays = |known: &PodFacts| known.node == pod.node && !is_ranked(known);
         if known.is_some_and(stays) && !is_ranked(&pod) {
@@ -140,7 +140,7 @@ impl Known {
         }
     }
 
-    /// Whether it is counted as one that is over.
+    /// Returns true if the Pod counts as terminated.
     fn is_terminated(&self, pod: &PodFacts) -> bool {
         self.counts_terminated && pod.phase != Phase::Active
     }
@@ -180,28 +180,28 @@ impl Known {
         self.nodes.clear();
     }
 
-    /// How many Pods are over, where they are counted.
+    /// Returns the number of terminated Pods; 0 if they are not counted.
     pub(super) fn terminated_count(&self) -> usize {
         self.terminated.len()
     }
 
-    /// The Pods that are over, the first to go first.
+    /// Returns the terminated Pods in order of removal.
     pub(super) fn terminated(&self) -> impl Iterator<Item = &PodFacts> {
         self.terminated.iter().map(|rank| &self.pods[&rank.uid])
     }
 
-    /// The Pods that are being deleted, in the same order.
+    /// Returns the Pods that are being deleted, in the same order.
     pub(super) fn deleting(&self) -> impl Iterator<Item = &PodFacts> {
         self.deleting.iter().map(|rank| &self.pods[&rank.uid])
     }
 
-    /// The Pods of a node.
+    /// Returns the Pods of a node.
     pub(super) fn on_node(&self, name: &str) -> impl Iterator<Item = &PodFacts> {
         let uids = self.by_node.get(name).into_iter().flatten();
         uids.map(|uid| &self.pods[uid])
     }
 
-    /// Names of nodes that have Pods and do not exist.
+    /// Returns the names of nodes that have Pods but do not exist.
     pub(super) fn missing_nodes(&self) -> impl Iterator<Item = &CompactString> {
         let names = self.by_node.keys();
         names.filter(|name| !self.nodes.contains_key(*name))
@@ -211,7 +211,7 @@ impl Known {
         self.nodes.contains_key(name)
     }
 
-    /// Whether a node will never end its Pods.
+    /// Returns true if the node will never end its Pods.
     pub(super) fn is_out_of_service(&self, name: &str) -> bool {
         self.nodes.get(name) == Some(&true)
     }

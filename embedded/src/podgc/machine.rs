@@ -1,7 +1,7 @@
-//! The collector as a machine.
+//! Plans the collector's passes and hands out their calls.
 //!
 //! Responsible for: when a pass is due, which Pods it ends and deletes, in which order and why.
-//! Must not: keep sets of Pods (`known`) or render what is asked (`call`).
+//! Must not: keep sets of Pods (`known`) or render requests (`call`).
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -14,26 +14,26 @@ use compact_str::CompactString;
 use super::{Call, NodeFacts, PodFacts, known::Known};
 use crate::model::{Monotonic, Uid};
 
-/// From the end of a pass to the next one.
+/// Time from the end of a pass to the next one.
 const PERIOD: Duration = Duration::from_secs(20);
 
-/// How long a node must have been missing before its Pods are given up: it may only have been renewed,
-/// or not be known yet.
+/// Minimum time that a node must be missing before its Pods are removed. The node may be in the middle of a
+/// re-creation, or its event may be late.
 const QUARANTINE: Duration = Duration::from_secs(40);
 
-/// Why a Pod goes.
+/// Why a Pod is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// It is over, and there are more of its kind than may stay.
+    /// It has terminated, and the number of terminated Pods exceeds the threshold.
     #[doc(alias = "gcTerminated")]
     Terminated,
-    /// It is being deleted, and its node will never get round to it.
+    /// It is being deleted, and its node is out of service and not ready.
     #[doc(alias = "gcTerminating")]
     OutOfService,
     /// Its node does not exist.
     #[doc(alias = "gcOrphaned")]
     Orphaned,
-    /// It is being deleted, and no node has it.
+    /// It is being deleted and was never bound to a node.
     #[doc(alias = "gcUnscheduledTerminating")]
     Unscheduled,
 }
@@ -49,31 +49,31 @@ impl fmt::Display for Reason {
     }
 }
 
-/// The collector of Pods.
+/// The Pod garbage collector as a machine.
 ///
-/// It takes changes (`handle_pod` and the like) and time ([`Self::handle_timeout`]), which begins
-/// a pass when one is due. A pass is one call after the other: [`Self::poll_call`] gives the next one
-/// once [`Self::handle_answer`] has said what came of the last. What a pass does follows from what was
-/// known when it began; what fails is tried again by a later pass, because it is still there to be seen.
+/// It takes events (`handle_pod` and the like) and time: [`Self::handle_timeout`] begins a pass when one is due. A pass
+/// makes one call at a time. [`Self::poll_call`] returns the next call once [`Self::handle_answer`] has the response to
+/// the last. A pass acts on the state known when it began. A later pass retries failed calls, because their Pods are
+/// still candidates.
 #[derive(Debug, Default)]
 #[doc(alias = "PodGCController")]
 pub struct PodGc {
-    /// How many Pods that are over may stay; 0 or less: all.
+    /// Number of terminated Pods that may exist; 0 or less disables the limit.
     threshold: i32,
     known: Known,
-    /// Nodes that were found missing, and when to look again.
+    /// Nodes found missing, each with the time of its next check.
     quarantine: BTreeMap<CompactString, Monotonic>,
-    /// When the next pass begins; none while one is under way.
+    /// Start of the next pass; none during a pass.
     due: Option<Monotonic>,
-    /// What is left to do in this pass.
+    /// Remaining calls of this pass.
     calls: VecDeque<Call>,
-    /// What was asked and is not answered.
+    /// The call in flight.
     asked: Option<Call>,
 }
 
 impl PodGc {
-    /// A collector that knows nothing yet; its first pass is due at once. Of Pods that are over, as many
-    /// as `threshold` may stay; all, if that is 0 or less.
+    /// Creates a collector that knows no Pods or nodes; its first pass is due at once. At most `threshold` terminated
+    /// Pods may exist; 0 or less disables the limit.
     pub fn new(threshold: i32, now: Monotonic) -> Self {
         Self {
             threshold,
@@ -83,37 +83,37 @@ impl PodGc {
         }
     }
 
-    /// There is such a Pod, or it has changed to this.
+    /// Adds or updates a Pod.
     pub fn handle_pod(&mut self, pod: PodFacts) {
         self.known.put_pod(pod);
     }
 
-    /// The Pod is gone.
+    /// Removes a deleted Pod.
     pub fn handle_pod_gone(&mut self, uid: Uid) {
         self.known.remove_pod(uid);
     }
 
-    /// There is such a node, or it has changed to this.
+    /// Adds or updates a node.
     pub fn handle_node(&mut self, node: NodeFacts) {
         self.known.put_node(node);
     }
 
-    /// The node is gone.
+    /// Removes a deleted node.
     pub fn handle_node_gone(&mut self, name: &str) {
         self.known.remove_node(name);
     }
 
-    /// All Pods will be listed anew.
+    /// Drops all Pods; a relist follows.
     pub fn forget_pods(&mut self) {
         self.known.forget_pods();
     }
 
-    /// All nodes will be listed anew. How long one was missing stays known.
+    /// Drops all nodes; a relist follows. The quarantine of missing nodes stays.
     pub fn forget_nodes(&mut self) {
         self.known.forget_nodes();
     }
 
-    /// When to call [`Self::handle_timeout`]; never while a pass is under way.
+    /// Returns when to call [`Self::handle_timeout`]; none during a pass.
     pub fn poll_timeout(&self) -> Option<Monotonic> {
         self.due
     }
@@ -129,7 +129,7 @@ impl PodGc {
         }
     }
 
-    /// Gives the next call of the pass; none before the last one is answered, or when the pass is over.
+    /// Returns the next call of the pass; none while a call is in flight or when the pass is over.
     pub fn poll_call(&mut self, now: Monotonic) -> Option<&Call> {
         if self.due.is_some() || self.asked.is_some() {
             return None;
@@ -141,11 +141,11 @@ impl PodGc {
         self.asked.as_ref()
     }
 
-    /// The call was answered with this HTTP status code.
+    /// Handles the response to the call in flight, given its HTTP status code.
     pub fn handle_answer(&mut self, status_code: u16) {
         let done = (200..300).contains(&status_code);
         match self.asked.take() {
-            // A Pod that could not be failed is not deleted: its owner would not learn how it ended.
+            // If marking the Pod as Failed fails, it is not deleted: its owner would miss the result.
             Some(Call::Fail { pod, reason }) if done => {
                 self.calls.push_front(Call::Delete { pod, reason });
             }
@@ -180,7 +180,7 @@ impl PodGc {
     fn plan_orphaned(&mut self, now: Monotonic) {
         let released = self.quarantine.extract_if(.., |_, due| *due <= now);
         let released: Vec<CompactString> = released.map(|(name, _)| name).collect();
-        // Also those that are asked for now: if that fails, it is tried again after another quarantine.
+        // Includes the nodes checked now: if the check fails, it is retried after another quarantine.
         for name in self.known.missing_nodes() {
             let due = now + QUARANTINE;
             self.quarantine.entry(name.clone()).or_insert(due);

@@ -1,17 +1,17 @@
-//! The Pod garbage collector: ends and deletes Pods that nobody else will ever end or delete.
+//! Pod garbage collector: ends and deletes Pods that no other component will end or delete.
 //!
-//! Responsible for: which Pods each pass removes, and the calls for that, as a machine: Pods, nodes, time and answers
-//! in, calls out. [`Reason`] has the four reasons.
-//! Must not: read a clock, know how a call is sent, remove a finalizer, or know who made a Pod.
+//! Responsible for: selecting the Pods that each pass removes and the calls that remove them, as a machine: Pods,
+//! nodes, time and responses in, calls out. [`Reason`] lists the four reasons.
+//! Must not: read a clock, send a call, remove a finalizer, or know a Pod's owner.
 //! Source: docs/rules/ttl-and-garbage.md, 2.
-//! Read first: [`PodGc`], then `known` (what is kept of Pods and nodes), then `call` (what is asked).
+//! Read first: [`PodGc`], then `known` (the Pods and nodes it tracks), then `call` (its API calls).
 //!
-//! # Different from the real one
+//! # Differences from upstream
 //!
-//! - The calls of a pass are made one after the other; a real one makes many at once.
-//! - A Pod that is marked as disrupted by somebody else already gets a new transition time with the
-//!   new reason.
-//! - The number of finished Pods that may stay has no default; whoever starts the collector sets it.
+//! - A pass makes its calls one after the other; upstream makes many at once.
+//! - If another component has already marked a Pod as disrupted, the Pod's transition time changes along with the
+//!   reason.
+//! - The number of terminated Pods that may exist has no default; the caller sets it.
 
 mod call;
 mod known;

@@ -1,6 +1,6 @@
-//! The file of the audit log.
+//! Writes the audit log file.
 //!
-//! Responsible for: appending lines. Must not: know what is in them.
+//! Responsible for: appending lines. Must not: know their content.
 
 use std::{
     fs::File,
@@ -16,7 +16,7 @@ use crate::{
     model::Time,
 };
 
-/// An audit log that many requests write.
+/// An audit log shared by all requests.
 #[derive(Debug)]
 pub(super) struct AuditLog {
     auditor: Mutex<Auditor>,
@@ -24,7 +24,7 @@ pub(super) struct AuditLog {
 }
 
 impl AuditLog {
-    /// Opens the file to append to it, or makes it.
+    /// Opens the file for appending, or creates it.
     pub(super) fn open(path: &Path, seed: u64) -> io::Result<Self> {
         let file = private_file::append(path)?;
         Ok(Self {
@@ -33,12 +33,12 @@ impl AuditLog {
         })
     }
 
-    /// Notes a request as it comes.
+    /// Records a request on arrival.
     pub(super) fn received(&self, request: Request<'_>, user: Option<&User>, now: Time) -> Audited {
         self.auditor.lock().received(request, user, now)
     }
 
-    /// Writes a request's line.
+    /// Appends the line of a request.
     pub(super) fn write(&self, mut line: String) {
         line.push('\n');
         if let Err(error) = self.file.lock().write_all(line.as_bytes()) {

@@ -1,4 +1,4 @@
-//! Response bodies: bytes, lists encoded piece by piece, and watch streams.
+//! Builds response bodies: bytes, lists encoded in chunks, and watch streams.
 //!
 //! Responsible for: turning replies into HTTP bodies. Must not: hold the lock while encoding.
 
@@ -28,21 +28,21 @@ use crate::{
 /// Any response body.
 pub(super) type HttpBody = UnsyncBoxBody<Bytes, Infallible>;
 
-/// Size of the pieces in which lists are sent: large enough to make system calls rare.
+/// Size of the chunks of a list response: large enough to make system calls rare.
 const LIST_CHUNK: usize = 256 * 1024;
-/// Most entries a watcher takes under the lock at once.
+/// Maximum number of events that a watch takes per lock.
 const WATCH_BATCH: usize = 512;
-/// How often a watcher that wants bookmarks gets one while nothing happens.
+/// Interval of bookmarks on an idle watch that wants them.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
-/// How long a watch lasts if the client does not say.
+/// Duration of a watch without `timeoutSeconds`.
 const DEFAULT_WATCH: Duration = Duration::from_secs(45 * 60);
 
-/// A body of ready bytes.
+/// Returns a body of complete bytes.
 fn full(bytes: impl Into<Bytes>) -> HttpBody {
     Full::new(bytes.into()).boxed_unsync()
 }
 
-/// The body of a complete reply.
+/// Returns the body of a complete reply.
 pub(super) fn complete(body: Body) -> HttpBody {
     match body {
         Body::Bytes(bytes) => full(bytes),
@@ -71,7 +71,7 @@ struct Watching {
     api: Arc<SharedApi>,
     cursor: Box<WatchCursor>,
     changes: watch::Receiver<u64>,
-    /// What was asked, for those who want it to go wrong.
+    /// The request, for matching against fault rules.
     request: Option<ObservedRequest>,
     opened: Monotonic,
     rules: watch::Receiver<()>,
@@ -81,7 +81,7 @@ struct Watching {
     over: bool,
 }
 
-/// The stream of one watch.
+/// Returns the event stream of a watch.
 pub(super) fn watching(
     api: Arc<SharedApi>,
     cursor: Box<WatchCursor>,
@@ -109,7 +109,7 @@ pub(super) fn watching(
 }
 
 impl Watching {
-    /// The next frames; `None` at the end.
+    /// Returns the next frames; `None` at the end.
     async fn next(&mut self) -> Option<Vec<u8>> {
         loop {
             if self.over || self.cursor.ended() || self.stopped.is_cancelled() {
@@ -153,7 +153,7 @@ impl Watching {
         }
     }
 
-    /// What the rules say of this watch now; nothing, as a rule.
+    /// Returns the fault rules' decision for this watch; usually to go on.
     fn course(&mut self) -> Course {
         self.rules.mark_unchanged();
         match &self.request {
@@ -165,7 +165,7 @@ impl Watching {
         }
     }
 
-    /// Events as they are sent, when they are sent.
+    /// Applies faults to encoded events: delays or duplicates them.
     async fn sent(&mut self, lines: Vec<u8>) -> Vec<u8> {
         let faults = self.api.faults();
         let Some(request) = self.request.as_ref().filter(|_| faults.are_any()) else {
@@ -191,18 +191,18 @@ impl Watching {
         }
     }
 
-    /// Waits for a change of the kind or of the rules, a deadline, a fault, or the end of the server.
+    /// Waits for an event, a change of the fault rules, a deadline, a fault, or the server's shutdown.
     async fn wait(&mut self, until: Instant, fault: Option<Monotonic>) {
         let change = async {
             tokio::select! {
-                // Both senders outlive this stream; an error would only mean the end.
+                // Both senders outlive this stream; an error would only mean shutdown.
                 _ = self.changes.changed() => {}
                 _ = self.rules.changed() => {}
                 () = self.api.sleep_until(fault) => {}
                 () = self.stopped.cancelled() => {}
             }
         };
-        // Running into the deadline is an answer of its own; the caller looks at the clock.
+        // A timeout is not an error here; the caller checks the clock.
         let _ = timeout_at(until.into(), change).await;
     }
 }

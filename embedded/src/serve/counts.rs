@@ -1,6 +1,6 @@
-//! Counters of requests, also as a metric by upstream's name and labels.
+//! Counts requests and exports the counters under upstream's metric name and labels.
 //!
-//! Responsible for: counting by request and status code. Must not: decide what is counted.
+//! Responsible for: counters by request and status code. Must not: decide which requests count.
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
@@ -13,32 +13,32 @@ use prometheus_client::{
 
 use crate::apiserver::Label;
 
-/// How often one kind of request was answered with one code.
+/// Number of responses for one kind of request and one status code.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RequestCount {
     /// Verb, such as `create`.
     pub verb: &'static str,
     /// Resource, such as `pods`; empty for paths without one.
     pub resource: &'static str,
-    /// What of the resource, such as `status`; empty for the resource itself.
+    /// Subresource, such as `status`; empty for the resource itself.
     pub subresource: &'static str,
     /// HTTP status code.
     pub code: u16,
-    /// How often.
+    /// Number of responses.
     pub count: u64,
 }
 
-/// All counters; clones have the same.
+/// All counters; clones share them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RequestCounts(Arc<Mutex<BTreeMap<(Label, u16), u64>>>);
 
 impl RequestCounts {
-    /// Counts one answer.
+    /// Counts a response.
     pub(super) fn add(&self, label: Label, code: u16) {
         *self.0.lock().entry((label, code)).or_default() += 1;
     }
 
-    /// The counters now.
+    /// Returns the current counters.
     pub(super) fn snapshot(&self) -> Vec<RequestCount> {
         let counts = self.0.lock();
         counts

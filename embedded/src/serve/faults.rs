@@ -1,8 +1,8 @@
-//! Carries out faults: waits, made-up answers, broken connections; and serves `/lakh/faults`.
+//! Carries out injected faults (delays, replaced responses, broken connections) and serves `/lakh/faults`.
 //!
-//! Responsible for: doing what [`Faults`] decides. Must not: decide anything.
+//! Responsible for: applying the decisions of [`Faults`]. Must not: decide anything.
 //!
-//! Without rules a request costs one check of a flag.
+//! Without rules, a request costs one check of a flag.
 
 use std::{
     sync::atomic::{AtomicBool, Ordering},
@@ -20,10 +20,10 @@ use crate::apiserver::{
     faults::{Faults, ObservedRequest, RequestOutcome, When, bad_rules},
 };
 
-/// Where faults are asked for.
+/// Path that reads and sets the fault rules.
 pub(super) const PATH: &str = "/lakh/faults";
 
-/// The rules that hold now.
+/// The current fault rules.
 #[derive(Debug)]
 pub(super) struct SharedFaults {
     are_any: AtomicBool,
@@ -31,7 +31,7 @@ pub(super) struct SharedFaults {
     changed: watch::Sender<()>,
 }
 
-/// The connection is to break.
+/// Error that makes the server break the connection.
 #[derive(Debug, thiserror::Error)]
 #[error("a fault was asked for")]
 pub(super) struct Broken;
@@ -49,12 +49,12 @@ impl SharedFaults {
         self.are_any.load(Ordering::Relaxed)
     }
 
-    /// Tells when the rules change.
+    /// Returns a receiver that signals each change of the rules.
     pub(super) fn changes(&self) -> watch::Receiver<()> {
         self.changed.subscribe()
     }
 
-    /// The rules, while nobody else looks at them.
+    /// Locks the rules.
     pub(super) fn lock(&self) -> MutexGuard<'_, Faults> {
         self.faults.lock()
     }
@@ -68,7 +68,7 @@ impl SharedFaults {
     }
 }
 
-/// A request as rules see it.
+/// Returns the attributes of a request that rules match on.
 pub(super) fn observed(parts: &Parts, label: Label) -> ObservedRequest {
     let client = parts.headers.get(header::USER_AGENT);
     ObservedRequest {
@@ -79,7 +79,7 @@ pub(super) fn observed(parts: &Parts, label: Label) -> ObservedRequest {
     }
 }
 
-/// Looks at the rules, or sets them.
+/// Serves the fault path: reads, replaces or clears the rules.
 pub(super) fn administer(method: &str, body: &[u8], api: &SharedApi) -> Answer {
     let shared = api.faults();
     match method {
@@ -100,7 +100,7 @@ pub(super) fn administer(method: &str, body: &[u8], api: &SharedApi) -> Answer {
     Answer::json(200, &shared.faults.lock().to_json())
 }
 
-/// Answers a call as the rules will have it.
+/// Answers a call, subject to the fault rules.
 pub(super) async fn answer(
     request: &ObservedRequest,
     call: FilteredCall<'_>,
@@ -138,7 +138,7 @@ async fn pause(time: Duration) {
     }
 }
 
-/// Nothing gets through to a client that is cut off, for as long as it is.
+/// Waits while a rule cuts the client off.
 async fn wait_while_held(request: &ObservedRequest, api: &SharedApi, stopped: &CancellationToken) {
     let mut changes = api.faults().changes();
     loop {
@@ -153,7 +153,7 @@ async fn wait_while_held(request: &ObservedRequest, api: &SharedApi, stopped: &C
     }
 }
 
-/// Events as they are sent: each line twice, if need be.
+/// Duplicates each line of encoded events.
 pub(super) fn twice(lines: &[u8]) -> Vec<u8> {
     let lines = lines.split_inclusive(|byte| *byte == b'\n');
     lines.flat_map(|line| [line, line].concat()).collect()

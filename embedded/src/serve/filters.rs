@@ -1,8 +1,7 @@
-//! The filters that each call from outside passes: authentication and authorization, the guard against web
-//! pages, and the audit log.
+//! Filters each call from outside: authentication, authorization, the guard against web pages, and the audit log.
 //!
-//! Responsible for: that each call passes all of them, whoever answers it. Must not: decide who may do what;
-//! that is in [`crate::apiserver`].
+//! Responsible for: passing each call through all filters, whichever part answers it. Must not: decide permissions;
+//! [`crate::apiserver`] does.
 
 use std::time::Duration;
 
@@ -17,10 +16,10 @@ use super::{
 };
 use crate::apiserver::{Audited, Label, Prepared, Reply, Request, Response, Users, prepare};
 
-/// How long a body may take to come; as long as hyper gives the head of a request.
+/// Default timeout for receiving a body; equals hyper's timeout for a request head.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The checks between the network and the server; none are on by default.
+/// The filters between the network and the server; none are on by default.
 #[derive(Debug)]
 pub(super) struct Filters {
     users: Option<Users>,
@@ -29,20 +28,20 @@ pub(super) struct Filters {
     audit: Option<AuditLog>,
 }
 
-/// A call that has passed the filters and waits for its answer.
+/// A call that has passed the filters and awaits its reply.
 #[derive(Debug)]
 #[must_use = "a dropped call leaves a client waiting"]
 pub(super) struct FilteredCall<'a> {
     api: &'a SharedApi,
     prepared: Prepared,
-    /// What depends on nothing but who asks.
+    /// Reply that needs no server: a refusal or an access review.
     decided: Option<Reply>,
     audit: Option<(&'a AuditLog, Audited)>,
 }
 
 impl Filters {
     pub(super) fn new(options: &ServeOptions) -> Result<Self, FileError> {
-        // Not the ids of an earlier run in the same file.
+        // The clock is part of the seed, so that audit IDs differ from those of an earlier run in the same file.
         let seed = options.seed ^ options.clock.now().wall.as_millis().cast_unsigned();
         let path = options.audit_log.as_deref();
         let audit = path.map(|path| AuditLog::open(path, seed).about(path));
@@ -54,17 +53,18 @@ impl Filters {
         })
     }
 
-    /// The token of somebody who may do all, where tokens are asked for.
+    /// Returns the token of a user with full access, if tokens are required.
     pub(super) fn master_token(&self) -> Option<&str> {
         self.users.as_ref().and_then(Users::master_token)
     }
 
-    /// How long a body may take to come.
+    /// Returns the timeout for receiving a body.
     pub(super) fn body_timeout(&self) -> Duration {
         self.body_timeout
     }
 
-    /// Takes a call in. Who may not make it is known from here on, whatever the call is about.
+    /// Authenticates and authorizes a call and opens its audit entry. A refusal is stored in the call, before it is
+    /// routed.
     pub(super) fn receive<'a>(
         &'a self,
         request: Request<'_>,
@@ -98,7 +98,7 @@ impl FilteredCall<'_> {
         self.prepared.label()
     }
 
-    /// The server's answer; a read's as of so many changes ago, if that is wanted.
+    /// Answers from the server. With `stale`, a read returns the state of that many changes ago.
     pub(super) async fn answer(self, stale: Option<u64>) -> Reply {
         let label = self.label();
         let reply = match (self.decided, stale) {
@@ -113,14 +113,14 @@ impl FilteredCall<'_> {
         reply
     }
 
-    /// The answer of somebody other than the server, who is asked only if the caller may ask.
+    /// Answers from `answer` instead of the server. It runs only if the caller is authorized.
     pub(super) fn answer_by(self, answer: impl FnOnce() -> Response) -> Reply {
         let reply = self.decided.unwrap_or_else(|| Reply::Complete(answer()));
         note(self.audit, &reply, self.api);
         reply
     }
 
-    /// An answer in place of the server's, which never sees the call.
+    /// Answers with `response`; the server never sees the call.
     pub(super) fn answer_instead(self, response: Response) -> Reply {
         let label = self.label();
         let reply = Reply::Complete(response);

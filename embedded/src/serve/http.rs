@@ -1,6 +1,6 @@
-//! Connections and the translation between HTTP and the machine's requests.
+//! Serves HTTP connections and translates between HTTP and the API server's requests.
 //!
-//! Responsible for: accepting, reading bodies, headers. Must not: know the API's rules.
+//! Responsible for: accepting connections, reading bodies, setting headers. Must not: know the API's rules.
 
 use std::{sync::Arc, time::Duration};
 
@@ -27,10 +27,10 @@ use crate::apiserver::{
     BODY_LIMIT, JSON, Reply, Request, Response as Answer, TEXT, faults::ObservedRequest,
 };
 
-/// The media type of metrics.
+/// Media type of metrics.
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// What every connection needs.
+/// Shared data of every connection.
 #[derive(Clone)]
 pub(super) struct Front {
     pub(super) api: Arc<SharedApi>,
@@ -45,7 +45,7 @@ impl Front {
         while let Some(accepted) = self.stopped.run_until_cancelled(listener.accept()).await {
             match accepted {
                 Ok((stream, _)) => {
-                    // Small answers must not wait for a full packet.
+                    // Nagle's algorithm would delay small responses.
                     let _ = stream.set_nodelay(true);
                     tokio::spawn(self.clone().begin(stream));
                 }
@@ -57,7 +57,8 @@ impl Front {
         }
     }
 
-    /// A connection from its handshake on, if there is to be one; nobody else waits for that.
+    /// Serves a connection, after its TLS handshake if there is one. Each connection has its own task, so handshakes do
+    /// not block others.
     async fn begin(self, stream: TcpStream) {
         let Some(tls) = self.tls.clone() else {
             return self.serve(stream).await;
@@ -94,10 +95,10 @@ impl Front {
     ) -> Result<Response<HttpBody>, Broken> {
         let (api, filters) = (&*self.api, &*self.filters);
         let (parts, incoming) = request.into_parts();
-        // One byte more than is allowed is enough for the machine to refuse the body.
+        // One byte over the limit is enough for the API server to refuse the body.
         let collecting = Limited::new(incoming, BODY_LIMIT + 1).collect();
         let bytes = match timeout(filters.body_timeout(), collecting).await {
-            // What is left of the body is nobody's request: HTTP closes the connection after this.
+            // The rest of the body is not a request: hyper closes the connection after this response.
             Err(_) => return Ok(self.respond(Reply::body_timed_out(), None)),
             Ok(Ok(collected)) => collected.to_bytes(),
             Ok(Err(error)) if error.is::<LengthLimitError>() => {
@@ -131,7 +132,7 @@ impl Front {
         Ok(self.respond(call.answer(None).await, observed_request))
     }
 
-    /// A reply as HTTP. A watch has to know what was asked, for rules that come later.
+    /// Converts a reply to HTTP. A watch keeps its request, because fault rules may be set later.
     fn respond(
         &self,
         reply: Reply,

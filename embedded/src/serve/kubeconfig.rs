@@ -1,23 +1,23 @@
-//! The kubeconfig of the embedded cluster.
+//! Renders the kubeconfig of the embedded cluster.
 //!
 //! Responsible for: its text. Must not: write files.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 
-/// The token where none is asked for. Over TLS kubectl wants one: else it asks its user for a name and a
+/// Placeholder token for a server that requires none. Over TLS, kubectl without a token prompts for a user name and
 /// password.
 const ANYBODY: &str = "anybody";
 
-/// A kubeconfig with one cluster, one context, and these certificates and this token, if any.
+/// Renders a kubeconfig with one cluster and one context, and the certificates and token if given.
 pub(super) fn text(url: &str, trusted: Option<&str>, token: Option<&str>) -> String {
     let authority = match trusted {
         Some(pem) => format!("    certificate-authority-data: {}\n", STANDARD.encode(pem)),
-        // The JavaScript client calls an http server only if it is not to verify a certificate.
+        // The JavaScript client accepts an http URL only with certificate verification off.
         None => "    insecure-skip-tls-verify: true\n".to_owned(),
     };
     let token = token.or(trusted.map(|_| ANYBODY));
     let user = match token {
-        // JSON is YAML, quotes included.
+        // JSON, quotes included, is valid YAML.
         Some(token) => serde_json::json!({"token": token}).to_string(),
         None => "{}".to_owned(),
     };

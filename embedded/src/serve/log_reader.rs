@@ -1,7 +1,7 @@
 //! Follows the objects of a kind from within the process.
 //!
-//! Responsible for: that nothing is missed: who falls behind the server's log gets all objects anew. Must not: know what
-//! is done with them.
+//! Responsible for: completeness: a reader that falls behind the server's log gets a full list. Must not: know how the
+//! events are used.
 
 use std::sync::Arc;
 
@@ -10,28 +10,28 @@ use tokio::sync::watch;
 use super::SharedApi;
 use crate::apiserver::{Event, EventType, Kind};
 
-/// Reads what happens to the objects of a kind.
+/// Reads the events of a kind. Call [`Self::read`] until it returns none, then wait for [`Self::changed`].
 #[derive(Debug)]
 pub struct LogReader {
     api: Arc<SharedApi>,
     kind: Kind,
-    /// Where the log of the kind ends.
+    /// End of the kind's log.
     end: watch::Receiver<u64>,
-    /// Up to where it has been read; none before the first list.
+    /// Position up to which the log has been read; none before the first list.
     position: Option<u64>,
 }
 
-/// What has happened since the last look.
+/// A batch of events.
 #[derive(Debug)]
 pub struct News {
-    /// Whether these are all objects that there are: whatever was known before is out of date.
+    /// The events are a full list: all earlier state is out of date.
     pub is_list: bool,
-    /// In order. An object of a list counts as added.
+    /// Events in order. A list has one Added event per object.
     pub events: Vec<Event>,
 }
 
 impl LogReader {
-    /// A reader to whom all is news.
+    /// Creates a reader that starts with a full list.
     pub fn new(api: &Arc<SharedApi>, kind: Kind) -> Self {
         Self {
             api: Arc::clone(api),
@@ -41,12 +41,12 @@ impl LogReader {
         }
     }
 
-    /// Whose objects are read.
+    /// Returns the kind of the objects.
     pub fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// The next news, of up to `limit` events if it is no list; none if all has been read.
+    /// Returns the next batch: a full list, or at most `limit` events. None if all has been read.
     pub fn read(&mut self, limit: usize) -> Option<News> {
         let end = *self.end.borrow_and_update();
         if self.position.is_some_and(|position| position >= end) {
@@ -72,7 +72,7 @@ impl LogReader {
         })
     }
 
-    /// Waits until there is more to read; gives up when the server is gone.
+    /// Waits until there is more to read; fails when the server is gone.
     pub async fn changed(&mut self) -> Result<(), watch::error::RecvError> {
         self.end.changed().await
     }

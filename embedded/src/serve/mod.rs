@@ -1,7 +1,7 @@
-//! HTTP in front of the embedded cluster.
+//! Serves the embedded cluster over HTTP.
 //!
-//! Responsible for: sockets, the one lock, and waking watchers. Must not: hold rules
-//! of the API; those are in [`crate::apiserver`].
+//! Responsible for: sockets, the one lock, and waking watches. Must not: hold rules of the API; those are in
+//! [`crate::apiserver`].
 
 mod audit_log;
 mod body;
@@ -45,31 +45,30 @@ use crate::{
 use filters::Filters;
 use tls::Tls;
 
-/// How to start the server.
+/// Options of the server.
 #[derive(Clone, Debug, Default)]
 pub struct ServeOptions {
     /// Port on 127.0.0.1; 0 takes a free one.
     pub port: u16,
-    /// Seed of uids and name suffixes.
+    /// Seed of UIDs and name suffixes.
     pub seed: u64,
     /// Events kept per kind; a watch that is further behind gets 410. None: the server's default.
     pub log_capacity: Option<usize>,
-    /// What goes wrong with calls, until somebody asks for something else at `/lakh/faults`.
+    /// Fault rules at the start; `/lakh/faults` replaces them.
     pub faults: Vec<Rule>,
-    /// Seed of the chances of faults.
+    /// Seed of the faults' random choices.
     pub fault_seed: u64,
-    /// What time it is.
+    /// The server's clock.
     pub clock: Clock,
-    /// The folder that keeps all objects; none if they are gone with the process.
+    /// Folder that keeps all objects. None: they are lost when the process ends.
     pub state: Option<PathBuf>,
-    /// Who may do what; none if everybody may do all.
+    /// Users and their permissions. None: any client has full access.
     pub users: Option<Users>,
-    /// The file to which a line for each request from outside is appended.
+    /// File to which each request from outside appends a line.
     pub audit_log: Option<PathBuf>,
-    /// The certificate to show over TLS; none for plain HTTP.
+    /// TLS certificate; none for plain HTTP.
     pub tls: Option<Certificate>,
-    /// How long a client may take to send a request's body, once its head is there. None: the server's
-    /// default.
+    /// Timeout for receiving a request's body once its head has arrived. None: the server's default.
     pub body_timeout: Option<Duration>,
     /// Output of containers. None: a line that says that they are hollow.
     pub pod_output: Option<PodOutput>,
@@ -82,7 +81,7 @@ pub struct ServerHandle {
     api: Arc<SharedApi>,
     filters: Arc<Filters>,
     tls: Option<Arc<Tls>>,
-    /// Ends the server, also when the handle is dropped.
+    /// Stops the server, also when the handle is dropped.
     stop: DropGuard,
     tasks: Vec<JoinHandle<()>>,
 }
@@ -91,8 +90,8 @@ pub struct ServerHandle {
 ///
 /// # Errors
 ///
-/// If the port cannot be had, or a rule for faults makes no sense; a [`FileError`] inside, if the state
-/// cannot be loaded, the audit log not be written or a certificate not be read.
+/// If the port is taken or a fault rule is invalid. Holds a [`FileError`] if the state cannot be loaded, the audit log
+/// cannot be written, or a certificate cannot be read.
 pub async fn start(options: ServeOptions) -> io::Result<ServerHandle> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, options.port)).await?;
     let port = listener.local_addr()?.port();
@@ -129,13 +128,13 @@ pub async fn start(options: ServeOptions) -> io::Result<ServerHandle> {
 }
 
 impl ServerHandle {
-    /// The base URL, such as `http://127.0.0.1:6443`.
+    /// Returns the base URL, such as `http://127.0.0.1:6443`.
     pub fn url(&self) -> String {
         let scheme = if self.tls.is_some() { "https" } else { "http" };
         format!("{scheme}://127.0.0.1:{}", self.port)
     }
 
-    /// Writes a kubeconfig for this server in place of whatever the path names.
+    /// Writes a kubeconfig for this server and replaces any file at the path.
     ///
     /// # Errors
     ///
@@ -144,29 +143,29 @@ impl ServerHandle {
         private_file::replace(path, self.kubeconfig().as_bytes())
     }
 
-    /// A kubeconfig for this server, as YAML text, with all that it takes to believe its certificate, and
-    /// the token of somebody who may do all if tokens are asked for.
+    /// Returns a kubeconfig for this server as YAML. It holds the certificates to trust, and the token of a user with
+    /// full access if the server requires tokens.
     pub fn kubeconfig(&self) -> String {
         let trusted = self.tls.as_ref().map(|tls| tls.trusted());
         kubeconfig::text(&self.url(), trusted, self.token())
     }
 
-    /// By what clients in this process know the server, where it speaks TLS.
+    /// Returns the data with which clients in this process verify the server, if it uses TLS.
     pub fn loopback(&self) -> Option<Loopback<'_>> {
         self.tls.as_ref().map(|tls| tls.loopback())
     }
 
-    /// The token of somebody who may do all, where tokens are asked for.
+    /// Returns the token of a user with full access, if the server requires tokens.
     pub fn token(&self) -> Option<&str> {
         self.filters.master_token()
     }
 
-    /// The server's state, for use within this process.
+    /// Returns the API server, for use within this process.
     pub fn api(&self) -> Arc<SharedApi> {
         Arc::clone(&self.api)
     }
 
-    /// Ends all connections and watches, and waits for the tasks.
+    /// Closes all connections and watches, and waits for the tasks.
     pub async fn shutdown(self) {
         drop(self.stop);
         for task in self.tasks {

@@ -1,10 +1,10 @@
-//! Files that only their owner may read: objects with their Secrets, tokens, the audit log.
+//! Creates and opens files that only their owner may read: objects with their Secrets, tokens, the audit log.
 //!
-//! Responsible for: creating them, replacing others by them, and opening existing ones. Must not: know what is in them.
+//! Responsible for: creating, replacing and opening such files. Must not: know their content.
 //!
-//! Somebody else with access to the folder may have put a link or a file at the path. So a new file is created under
-//! an unpredictable name and then renamed, which follows no link; an existing file is opened only if it is a regular
-//! file that belongs to this user and that nobody else may read or write.
+//! Another user with access to the folder may have put a link or a file at the path. So a new file is created under an
+//! unpredictable name and then renamed, which follows no link. An existing file is opened only if it is a regular file
+//! that this user owns and no other user may read or write.
 
 use std::{
     fs::{DirBuilder, File, Metadata, OpenOptions},
@@ -16,24 +16,24 @@ use std::{
 use rustix::{fs::OFlags, io::Errno, process::geteuid};
 use tempfile::NamedTempFile;
 
-/// What the owner may do with such a file.
+/// Mode of such a file: its owner may read and write.
 const MODE: u32 = 0o600;
-/// What others may do with it; nothing.
+/// Mode bits that must be clear: access by group and others.
 const OTHERS: u32 = 0o077;
 
-/// Makes a folder, and those above it, unless they are there.
+/// Creates a folder and its missing parents.
 pub(super) fn make_folder(folder: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }
 
-/// A file without its name yet, beside where it is to be; one that is dropped is gone.
+/// Creates a temporary file in the folder of `path`; it is deleted on drop unless it is persisted.
 pub(super) fn draft(path: &Path) -> io::Result<NamedTempFile> {
     let folder = path.parent().filter(|it| !it.as_os_str().is_empty());
     let draft = NamedTempFile::new_in(folder.unwrap_or(Path::new(".")));
     draft.map_err(without_path)
 }
 
-/// The error without the path of the draft, which `tempfile` adds and which means nothing to a user.
+/// Removes the temporary path, which `tempfile` adds to the error and which means nothing to a user.
 fn without_path(error: io::Error) -> io::Error {
     match error.kind() {
         ErrorKind::Other => error,
@@ -41,7 +41,7 @@ fn without_path(error: io::Error) -> io::Error {
     }
 }
 
-/// Puts a file with this content under a name, whatever was there: whole, or not at all.
+/// Replaces the file at the path atomically.
 pub(super) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     let mut file = draft(path)?;
     file.write_all(content)?;
@@ -50,11 +50,11 @@ pub(super) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Opens a file to append to it, or makes it.
+/// Opens a file for appending, or creates it.
 pub(super) fn append(path: &Path) -> io::Result<File> {
     let mut options = File::options();
     match open(path, options.append(true)) {
-        // Whoever makes it in between is not followed either.
+        // A file or link created in between is not followed either.
         Err(error) if error.kind() == ErrorKind::NotFound => File::options()
             .append(true)
             .create_new(true)
@@ -64,9 +64,9 @@ pub(super) fn append(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Opens a file that is there.
+/// Opens an existing file.
 pub(super) fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
-    // Without the second flag, who opens a pipe would wait for its reader.
+    // Without NONBLOCK, opening a pipe would block until its other end is opened.
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let flags = flags.bits().cast_signed();
     let file = options.custom_flags(flags).open(path);

@@ -1,10 +1,10 @@
-//! Saves changes to disk, in batches.
+//! Saves changes to disk in batches.
 //!
-//! Responsible for: the changes that wait, in order, and who is told when they are saved. Must not: know the file's
-//! form.
+//! Responsible for: the queue of unsaved changes, in order, and signals when they are saved. Must not: know the file
+//! format.
 //!
-//! One thread saves everything that has gathered since its last batch began. So a change waits for two batches at
-//! most, however many others wait.
+//! One thread saves all changes queued since its last batch began. So a change waits for at most two batches, however
+//! many changes are queued.
 
 use std::{sync::Arc, thread::JoinHandle};
 
@@ -14,20 +14,20 @@ use tokio::sync::watch;
 use super::state_file::{About as _, Batch, FileError, StateFile};
 use crate::apiserver::{ApiServer, EventType, KINDS};
 
-/// A change's place in the order of all changes.
+/// Sequence number of a change in the order of all changes.
 pub(super) type Ticket = u64;
 
-/// How far saving has come.
+/// Progress of the saving thread.
 #[derive(Clone, Debug, Default)]
 struct Progress {
     saved: Ticket,
     failed: Option<String>,
 }
 
-/// What waits to be saved.
+/// Unsaved changes.
 #[derive(Debug, Default)]
 struct Queue {
-    /// Up to where each kind's log has been read.
+    /// Position up to which each kind's log has been read.
     positions: Vec<u64>,
     batch: Batch,
     last: Ticket,
@@ -49,7 +49,7 @@ pub(super) struct Saver {
 }
 
 impl Saver {
-    /// Begins to save into a file, all changes from these positions of the logs on.
+    /// Starts saving to `file`, with all changes after these log positions.
     pub(super) fn start(file: StateFile, positions: Vec<u64>) -> Result<Self, FileError> {
         let waiting = Arc::new(Waiting::default());
         waiting.queue.lock().positions = positions;
@@ -67,7 +67,7 @@ impl Saver {
         })
     }
 
-    /// Takes what has changed since the last call; called under the server's lock.
+    /// Queues the changes since the last call; called under the server's lock.
     pub(super) fn take(&self, server: &ApiServer) -> Ticket {
         let mut queue = self.waiting.queue.lock();
         let queue = &mut *queue;
@@ -88,7 +88,7 @@ impl Saver {
                     }
                 }
                 None => {
-                    // More has changed than the log holds.
+                    // The log no longer holds all changes.
                     queue.batch.objects.retain(|(kind, _), _| *kind != row.kind);
                     queue.batch.cleared.insert(row.kind);
                     for object in server.objects(row.kind) {
@@ -105,12 +105,12 @@ impl Saver {
         queue.last
     }
 
-    /// The ticket for all that was taken so far.
+    /// Returns the ticket that covers all queued changes.
     pub(super) fn last(&self) -> Ticket {
         self.waiting.queue.lock().last
     }
 
-    /// Waits until a change is saved, or never will be.
+    /// Waits until a change is saved, or saving has failed.
     pub(super) async fn saved(&self, ticket: Ticket) -> Result<(), String> {
         let mut progress = self.progress.clone();
         let reached = progress
@@ -123,7 +123,7 @@ impl Saver {
         }
     }
 
-    /// Waits until something could not be saved.
+    /// Waits until a save fails; returns the reason.
     pub(super) async fn failure(&self) -> String {
         let mut progress = self.progress.clone();
         let failed = progress
@@ -136,7 +136,7 @@ impl Saver {
         }
     }
 
-    /// Saves what waits, and ends.
+    /// Saves the queued changes and stops the thread.
     pub(super) fn end(&self) {
         self.waiting.queue.lock().ended = true;
         self.waiting.more.notify_one();

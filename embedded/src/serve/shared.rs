@@ -1,6 +1,6 @@
-//! The server's state behind one lock, and wake-ups for those that wait for changes.
+//! Guards the server's state with one lock and signals changes.
 //!
-//! Responsible for: holding the lock briefly, and waking after commits. Must not: know HTTP.
+//! Responsible for: holding the lock briefly, and waking watches after commits. Must not: know HTTP.
 
 use std::{fmt, sync::Arc};
 
@@ -25,13 +25,13 @@ use crate::{
     model::{Now, Time, Timeout},
 };
 
-/// The last line of OpenMetrics.
+/// Last line of OpenMetrics.
 const END: &str = "# EOF\n";
 
-/// Garbage-collection steps per lock, so that requests wait no longer than for a small list.
+/// Garbage-collection steps per lock: requests wait no longer than for a small list.
 const GARBAGE_BATCH: usize = 64;
 
-/// Tells metrics in the text format of OpenMetrics.
+/// Source of metrics in the OpenMetrics text format.
 struct Teller(Box<dyn Fn() -> String + Send>);
 
 impl fmt::Debug for Teller {
@@ -40,7 +40,7 @@ impl fmt::Debug for Teller {
     }
 }
 
-/// An API server that many tasks may use.
+/// An API server for use by many tasks. One lock guards its objects.
 #[derive(Debug)]
 pub struct SharedApi {
     server: Mutex<ApiServer>,
@@ -51,10 +51,10 @@ pub struct SharedApi {
     faults: SharedFaults,
     /// The metrics of `/metrics`.
     metrics: Mutex<Registry>,
-    /// Metrics there of another part of this process.
+    /// Metrics that another part of this process adds to `/metrics`.
     told_by_others: Mutex<Option<Teller>>,
     clock: Clock,
-    /// Saves each change, where that is asked for.
+    /// Saves each change, if there is a state folder.
     saver: Option<Saver>,
 }
 
@@ -85,7 +85,7 @@ impl SharedApi {
         })
     }
 
-    /// Waits until something could not be saved; for ever, if nothing is.
+    /// Waits until a save fails, and returns the reason. Never returns if nothing is saved.
     pub async fn saving_failed(&self) -> String {
         match &self.saver {
             Some(saver) => saver.failure().await,
@@ -93,7 +93,7 @@ impl SharedApi {
         }
     }
 
-    /// Saves what is not saved yet; nothing is saved from then on.
+    /// Saves all unsaved changes; later changes are not saved.
     pub(super) fn end_saving(&self) {
         if let Some(saver) = &self.saver {
             saver.end();
@@ -105,8 +105,8 @@ impl SharedApi {
         self.handle_prepared(prepare(request)).0
     }
 
-    /// Answers requests within this process, one after the other and nobody else's in between: who has
-    /// many takes the lock once, and whoever watches is woken once. Each waits for all; so few at a time.
+    /// Answers requests within this process, in order, under one lock and with one wake-up of watches. No other request
+    /// runs in between, and no reply is returned before the last one, so pass few at a time.
     pub fn handle_all<'a>(&self, requests: impl IntoIterator<Item = Request<'a>>) -> Vec<Reply> {
         let prepared: Vec<Prepared> = requests.into_iter().map(prepare).collect();
         let labels: Vec<Label> = prepared.iter().map(Prepared::label).collect();
@@ -122,8 +122,8 @@ impl SharedApi {
         replies
     }
 
-    /// Answers a prepared request once what it has changed is saved, or what it was shown: nobody is to be told what a
-    /// server that is killed would not know any more.
+    /// Answers a prepared request once all changes that it made or read are saved. A client must not see state that
+    /// would be lost if the server were killed.
     pub(super) async fn answer(&self, prepared: Prepared) -> Reply {
         let (reply, ticket) = self.handle_prepared(prepared);
         if let (Some(saver), Some(ticket)) = (&self.saver, ticket)
@@ -134,22 +134,22 @@ impl SharedApi {
         reply
     }
 
-    /// Sets the certificate by which clients know this server.
+    /// Sets the certificate with which clients verify this server.
     pub(super) fn set_root_ca(&self, pem: &str) {
         self.with_server(|server, _| server.set_root_ca(pem));
     }
 
-    /// What the server's clocks show.
+    /// Returns the time of the server's clocks.
     pub fn now(&self) -> Now {
         self.clock.now()
     }
 
-    /// Waits until the server's clocks show this time; for ever, if there is none.
+    /// Waits until the server's clocks reach this time; forever if there is none.
     pub async fn sleep_until(&self, due: impl Into<Timeout>) {
         self.clock.sleep_until(due).await;
     }
 
-    /// Counters of the requests answered so far.
+    /// Returns the counters of the requests answered so far.
     pub fn request_counts(&self) -> Vec<RequestCount> {
         self.counts.snapshot()
     }
@@ -159,12 +159,12 @@ impl SharedApi {
         add(&mut self.metrics.lock());
     }
 
-    /// Adds another source of metrics to `/metrics`, in the text format of OpenMetrics.
+    /// Adds another source of metrics to `/metrics`, in the OpenMetrics text format.
     pub fn tell_metrics_of(&self, teller: impl Fn() -> String + Send + 'static) {
         *self.told_by_others.lock() = Some(Teller(Box::new(teller)));
     }
 
-    /// The metrics, in the text format of OpenMetrics.
+    /// Returns the metrics in the OpenMetrics text format.
     pub(super) fn metrics(&self) -> String {
         let others = self.told_by_others.lock();
         let mut text = others
@@ -172,33 +172,33 @@ impl SharedApi {
             .map(|Teller(tell)| tell())
             .unwrap_or_default();
         drop(others);
-        // There is one end, after all.
+        // The response has one end marker.
         text.truncate(text.trim_end_matches(END).len());
-        // Writing to a string fails only if a metric's own encoder does; then what there is, is sent.
+        // Writing to a string fails only if a metric's encoder does; then the response holds the metrics so far.
         let _ = encode(&mut text, &self.metrics.lock());
         text
     }
 
-    /// Tells when a kind changes: the value is the end of its event log. Wait for it to change,
-    /// then read [`Self::events`] from where you were.
+    /// Returns a receiver of the end of a kind's event log. Wait for a change, then read [`Self::events`] from the last
+    /// position.
     pub fn changes(&self, kind: Kind) -> watch::Receiver<u64> {
         self.changes[kind as usize].subscribe()
     }
 
-    /// Up to `limit` events of a kind from a log position on; `None` if they have fallen out, and
-    /// the reader starts again from [`Self::objects`].
+    /// Returns up to `limit` events of a kind from a log position on. `None` if the log no longer holds them; then
+    /// start again from [`Self::objects`].
     pub fn events(&self, kind: Kind, position: u64, limit: usize) -> Option<Vec<Event>> {
         self.server.lock().events(kind, position, limit)
     }
 
-    /// Forgets all events, as a compaction does: every open watch ends with 410.
+    /// Drops all events, like a compaction: every open watch ends with 410.
     pub fn forget_events(&self) {
         let mut server = self.server.lock();
         server.forget_events();
         self.publish_and_unlock(server, true);
     }
 
-    /// All objects of a kind, and the log position from which later changes are read.
+    /// Returns all objects of a kind, and the log position at which later changes begin.
     pub fn objects(&self, kind: Kind) -> (Vec<Arc<Stored>>, u64) {
         let server = self.server.lock();
         (
@@ -207,22 +207,22 @@ impl SharedApi {
         )
     }
 
-    /// Finds one object; `namespace` is empty for cluster-scoped kinds.
+    /// Returns an object; `namespace` is empty for cluster-scoped kinds.
     pub fn get(&self, kind: Kind, namespace: &str, name: &str) -> Option<Arc<Stored>> {
         self.server.lock().get(kind, namespace, name)
     }
 
-    /// The faults that were asked for.
+    /// Returns the fault rules.
     pub(super) fn faults(&self) -> &SharedFaults {
         &self.faults
     }
 
-    /// Counts an answer that the server itself did not give.
+    /// Counts a response that did not come from the server itself.
     pub(super) fn count(&self, label: Label, code: u16) {
         self.counts.add(label, code);
     }
 
-    /// Answers a prepared read as of so many changes ago, anything else as ever.
+    /// Answers a prepared read with the state of that many changes ago; other requests as usual.
     pub(super) async fn answer_stale(&self, prepared: Prepared, changes: u64) -> Reply {
         if !prepared.is_read() {
             return self.answer(prepared).await;
@@ -237,8 +237,8 @@ impl SharedApi {
         reply
     }
 
-    /// Answers a prepared request: decoding has been done without the lock. The ticket is for all that had changed by
-    /// then, if that is to be saved.
+    /// Answers a prepared request, which was decoded without the lock. The ticket covers all changes up to then, if
+    /// changes are saved.
     fn handle_prepared(&self, prepared: Prepared) -> (Reply, Option<Ticket>) {
         let label = prepared.label();
         let (reply, ticket) = self.with_server(|server, now| server.handle_prepared(prepared, now));
@@ -246,8 +246,7 @@ impl SharedApi {
         (reply, ticket)
     }
 
-    /// Does something with the server under its lock, and notifies of the changes. The ticket is
-    /// for all that has changed so far, if it is to be saved.
+    /// Runs `act` under the lock and publishes its changes. The ticket covers all changes so far, if changes are saved.
     fn with_server<T>(&self, act: impl FnOnce(&mut ApiServer, Time) -> T) -> (T, Option<Ticket>) {
         let now = self.now().wall;
         let mut server = self.server.lock();
@@ -257,12 +256,12 @@ impl SharedApi {
         (outcome, self.publish_and_unlock(server, changed))
     }
 
-    /// Takes entries for a watcher.
+    /// Takes events for a watch.
     pub(super) fn pull(&self, cursor: &mut WatchCursor, limit: usize) -> Pulled {
         self.server.lock().pull(cursor, limit)
     }
 
-    /// One batch of garbage collection; true if more is left.
+    /// Runs one batch of garbage collection; returns true if more is left.
     fn collect_some_garbage(&self) -> bool {
         self.with_server(|server, now| server.collect_garbage(now, GARBAGE_BATCH))
             .0
@@ -290,7 +289,7 @@ impl SharedApi {
     }
 }
 
-/// A server with what was saved, or a new one; and who saves its changes, if they are to be saved.
+/// Restores the saved server or creates one; starts a saver if there is a state folder.
 fn begin(options: &ServeOptions) -> Result<(ApiServer, Option<Saver>), FileError> {
     let mut limits = Limits::default();
     limits.log_capacity = options.log_capacity.unwrap_or(limits.log_capacity);
@@ -311,12 +310,12 @@ fn begin(options: &ServeOptions) -> Result<(ApiServer, Option<Saver>), FileError
         false => 0,
     });
     let saver = Saver::start(file, positions.collect())?;
-    // The version of what was loaded is saved at once: it must not be given out twice.
+    // Saves the restored version at once: it must not be issued twice.
     saver.take(&server);
     Ok((server, Some(saver)))
 }
 
-/// Works off garbage whenever there is some.
+/// Collects garbage whenever there is some, until the server stops.
 pub(super) async fn collect_garbage(api: Arc<SharedApi>, stopped: CancellationToken) {
     while let Some(()) = stopped.run_until_cancelled(api.garbage.notified()).await {
         while api.collect_some_garbage() && !stopped.is_cancelled() {

@@ -1,10 +1,10 @@
-//! The file that keeps all objects.
+//! Stores all objects in a file.
 //!
-//! Responsible for: its form, and that each batch is written wholly or not at all. Must not: decide when to
-//! save, or know what objects mean.
+//! Responsible for: its format, and writing each batch atomically. Must not: decide when to save, or know the meaning
+//! of objects.
 //!
-//! One table for each kind, objects by namespace and name as JSON, and a table of numbers with the form
-//! of the file and the version of the newest change.
+//! The file has one table per kind, with objects as JSON by namespace and name. A table of numbers holds the format and
+//! the version of the newest change.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -28,7 +28,7 @@ const NUMBERS: TableDefinition<'_, &str, u64> = TableDefinition::new("numbers");
 const FORMAT: (&str, u64) = ("format", 1);
 const VERSION: &str = "version";
 
-/// Why a file of the cluster's cannot be used; names it.
+/// Error that names a file of the cluster and says why it is unusable.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {why}", path.display())]
 pub struct FileError {
@@ -36,7 +36,7 @@ pub struct FileError {
     why: String,
 }
 
-/// Says which file an error is about.
+/// Adds the file's path to an error.
 pub(super) trait About<T> {
     fn about(self, path: &Path) -> Result<T, FileError>;
 }
@@ -56,25 +56,25 @@ impl From<FileError> for io::Error {
     }
 }
 
-/// What has changed since the last time.
+/// Changes since the last save.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
-    /// The version of the newest change.
+    /// Version of the newest change.
     pub(super) version: u64,
-    /// Kinds of which all that was kept is to be forgotten first.
+    /// Kinds whose saved objects are deleted first.
     pub(super) cleared: BTreeSet<Kind>,
-    /// Objects by kind and key; none if they are gone.
+    /// Objects by kind and key; none for deleted ones.
     pub(super) objects: BTreeMap<(Kind, Box<str>), Option<Arc<Stored>>>,
 }
 
-/// What was found in the file.
+/// Content of the file.
 #[derive(Debug)]
 pub(super) struct Loaded {
     pub(super) version: u64,
     pub(super) objects: Vec<(Kind, Vec<u8>)>,
 }
 
-/// The open file; nobody else can open it meanwhile.
+/// The open file; the process holds its lock.
 #[derive(Debug)]
 pub(super) struct StateFile {
     path: PathBuf,
@@ -82,11 +82,11 @@ pub(super) struct StateFile {
 }
 
 impl StateFile {
-    /// Opens the file of a folder, or makes it; gives what is in it, unless it is new.
+    /// Opens the folder's file, or creates it. Returns its content, unless it is new.
     pub(super) fn open(folder: &Path) -> Result<(Self, Option<Loaded>), FileError> {
         let path = folder.join(FILE);
         private_file::make_folder(folder).about(folder)?;
-        // A link that leads nowhere is there, too.
+        // A dangling link counts as existing.
         let fresh = path
             .symlink_metadata()
             .is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
@@ -95,7 +95,7 @@ impl StateFile {
         }
         let mut options = File::options();
         let opened = private_file::open(&path, options.read(true).write(true)).about(&path)?;
-        // redb would make a state of it.
+        // redb would initialize an empty file as a new database.
         if opened.metadata().is_ok_and(|found| found.len() == 0) {
             return Err("not a state: it is empty").about(&path);
         }
@@ -112,12 +112,12 @@ impl StateFile {
         Ok((file, loaded))
     }
 
-    /// Saves a batch; when this returns, it is on the disk.
+    /// Saves a batch; it is on disk on return.
     pub(super) fn save(&self, batch: &Batch) -> Result<(), FileError> {
         self.try_save(batch).about(&self.path)
     }
 
-    /// Where it is.
+    /// Returns the path of the file.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
@@ -173,7 +173,7 @@ const fn table(name: &str) -> TableDefinition<'_, &'static str, &'static [u8]> {
     TableDefinition::new(name)
 }
 
-/// Makes an empty file that is whole from the moment that it has its name.
+/// Creates a file without objects. It is complete before it gets its name.
 fn create(path: &Path) -> Result<(), Box<dyn Error>> {
     let draft = private_file::draft(path)?;
     let database = database(draft.reopen()?)?;

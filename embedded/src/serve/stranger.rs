@@ -1,23 +1,23 @@
-//! The guard against web pages, where no token is required.
+//! Guards against requests from web pages, where no token is required.
 //!
-//! Responsible for: distinguishing their requests from those of programs. Must not: know users or the API.
+//! Responsible for: distinguishing them from requests of programs. Must not: know users or the API.
 //!
-//! Any page may make its reader's browser send requests to this machine. The browser then sends the page's `Origin`;
-//! or the page's name resolves to this machine (DNS rebinding), and the browser sends that name as `Host`. Programs do
+//! Any page may make its reader's browser send requests to this machine. The browser then sends the page's `Origin`. Or
+//! the page's name resolves to this machine (DNS rebinding), and the browser sends that name as `Host`. Programs do
 //! neither.
 
 use std::net::IpAddr;
 
 use http::{HeaderMap, Uri, header, uri::Authority};
 
-/// Why a request is refused; none if a program on this machine may have sent it.
+/// Returns the reason to refuse a request; none if a program on this machine may have sent it.
 pub(super) fn refusal(headers: &HeaderMap, uri: &Uri, is_tls: bool) -> Option<String> {
     let hosts = headers.get_all(header::HOST).iter();
-    // What is no text names nobody.
+    // A header that is not text matches no host.
     let hosts = hosts.map(|host| host.to_str().unwrap_or("?"));
     let asked = uri.authority().map(Authority::as_str);
     let hosts: Vec<&str> = asked.into_iter().chain(hosts).collect();
-    // Over TLS a browser believes no other name than the certificate's.
+    // Over TLS, a browser accepts only the certificate's names.
     if !is_tls && let Some(host) = hosts.iter().find(|host| !is_loopback(host)) {
         return Some(format!(
             "Host {host:?} is not this server: without tokens only 127.0.0.1, [::1] and localhost are \
@@ -39,7 +39,7 @@ pub(super) fn refusal(headers: &HeaderMap, uri: &Uri, is_tls: bool) -> Option<St
     ))
 }
 
-/// Whether a host, perhaps with a port, can be nobody but this machine.
+/// Returns true if a host, with or without a port, can only be this machine.
 fn is_loopback(host: &str) -> bool {
     let Ok(authority) = host.parse::<Authority>() else {
         return false;

@@ -1,6 +1,6 @@
-//! An API server with a few objects, and what must hold of all its answers.
+//! Runs an API server with a few objects and checks the invariants of all its responses.
 //!
-//! Responsible for: sending requests and reading answers to their end. Must not: know targets.
+//! Responsible for: sending requests and reading responses to the end. Must not: know targets.
 
 use std::time::Duration;
 
@@ -10,9 +10,9 @@ use serde_json::Value;
 
 /// The time of all requests.
 pub(super) const NOW: Time = Time::from_secs(1_800_000_000);
-/// Where Jobs are.
+/// The path of Jobs.
 pub(super) const JOBS: &str = "/apis/batch/v1/namespaces/default/jobs";
-/// Where Pods are.
+/// The path of Pods.
 pub(super) const PODS: &str = "/api/v1/namespaces/default/pods";
 
 const CRON_JOBS: &str = "/apis/batch/v1/namespaces/default/cronjobs";
@@ -48,18 +48,18 @@ const OBJECTS: [(&str, &str); 5] = [
 #[derive(Default)]
 pub(super) struct Send<'a> {
     pub(super) method: &'a str,
-    /// With the query, if there is one.
+    /// With the query, if any.
     pub(super) path: &'a str,
     pub(super) accept: &'a str,
     pub(super) media: &'a str,
     pub(super) body: &'a [u8],
 }
 
-/// The server.
+/// The API server under test.
 pub(super) struct Cluster(ApiServer);
 
 impl Cluster {
-    /// A server with a Job, two Pods, a CronJob and a node.
+    /// Creates a server with a Job, two Pods, a CronJob and a node.
     pub(super) fn new() -> Self {
         let mut cluster = Self(ApiServer::new(1, Limits { log_capacity: 100 }, NOW));
         for (path, body) in OBJECTS {
@@ -75,8 +75,8 @@ impl Cluster {
         cluster
     }
 
-    /// The answer to a request, or what a watch begins with: JSON where it says so, an error
-    /// that says so, and never an error of the server's own, but for those of a real one.
+    /// Returns the response to a request, or the initial events of a watch. A JSON body must parse. A JSON error must
+    /// be a Status with the response's code.
     pub(super) fn send(&mut self, send: &Send<'_>) -> (u16, Value) {
         let (path, query) = send.path.split_once('?').unwrap_or((send.path, ""));
         let request = Request {
@@ -112,7 +112,7 @@ impl Cluster {
         }
     }
 
-    /// The answer to a GET.
+    /// The response to a GET.
     pub(super) fn get(&mut self, path: &str) -> (u16, Value) {
         self.send(&Send {
             method: "GET",
@@ -122,7 +122,7 @@ impl Cluster {
         })
     }
 
-    /// Works off what deletions left behind, now and when all grace periods are over.
+    /// Runs the garbage collector now, and again when all grace periods are over.
     pub(super) fn collect_garbage(&mut self) {
         let later = NOW + Duration::from_secs(3600);
         for now in [NOW, later] {

@@ -1,7 +1,7 @@
-//! What is fuzzed: texts from outside, each by a function that must not panic or hang.
+//! Defines the fuzz targets: functions that read external input and must not panic or hang.
 //!
-//! Responsible for: what an input means, and what must hold of every answer. Must not: know the
-//! fuzzer; `tests/rules/fuzz_corpus.rs` runs the same functions.
+//! Responsible for: the meaning of an input, and the invariants of every response. Must not: know the fuzzer;
+//! `tests/rules/fuzz_corpus.rs` runs the same functions.
 
 mod cluster;
 
@@ -29,8 +29,8 @@ pub(crate) const TARGETS: [(&str, Target); 7] = [
 const MERGE: &str = "application/merge-patch+json";
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
-/// One to eight requests, with a line `%%` between them: a line with method and path, lines with
-/// headers, an empty line, a body.
+/// One to eight requests, separated by a line `%%`. A request has a line with method and path, lines with headers, an
+/// empty line, and a body.
 fn request(input: &[u8]) {
     let mut cluster = Cluster::new();
     let mut rest = Some(input);
@@ -60,8 +60,7 @@ fn request(input: &[u8]) {
     cluster.collect_garbage();
 }
 
-/// A line that says what is patched how, then the patch. What was patched is patched once more
-/// with nothing, which changes nothing.
+/// A line that names the object and the kind of patch, then the patch. A second, empty patch must change nothing.
 fn patch(input: &[u8]) {
     let (head, body) = cut(input, b"\n");
     let Ok(head) = std::str::from_utf8(head) else {
@@ -99,15 +98,14 @@ fn patch(input: &[u8]) {
         })
     };
     let (status, patched) = send(&format!("{path}{query}"), media, body.unwrap_or_default());
-    // A Pod that is deleted already and loses its last finalizer is gone; nothing here deletes.
+    // A Pod that is being deleted disappears with its last finalizer; nothing here deletes.
     if status == 200 {
         let again = send(&path, MERGE, b"{}");
         assert_eq!(again, (200, patched), "a patch without content changes");
     }
 }
 
-/// A line with a label selector, a line with a field selector: a watch begins with what the list
-/// has.
+/// A line with a label selector and a line with a field selector. A watch must begin with the items of the list.
 fn selector(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else {
         return;
@@ -134,7 +132,7 @@ fn selector(input: &[u8]) {
     }
 }
 
-/// A continue token; after `plain `, what it encodes.
+/// A continue token; after `plain `, the text that the token encodes.
 fn continue_token(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else {
         return;
@@ -150,7 +148,7 @@ fn continue_token(input: &[u8]) {
     }
 }
 
-/// A body in protobuf without its magic number, as objects and as options.
+/// A protobuf body without its magic number, as objects and as options.
 fn protobuf(input: &[u8]) {
     let body = [b"k8s\0", input].concat();
     let mut cluster = Cluster::new();
@@ -173,7 +171,7 @@ fn protobuf(input: &[u8]) {
     }
 }
 
-/// A manifest. What was read of it is sent to the server.
+/// A manifest. Its documents are sent to the server.
 fn manifest(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else {
         return;
@@ -201,7 +199,7 @@ fn manifest(input: &[u8]) {
     }
 }
 
-/// A schedule, and when it runs: later each time.
+/// A schedule, and its runs: each later than the one before.
 fn cron(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else {
         return;
@@ -218,11 +216,11 @@ fn cron(input: &[u8]) {
         assert!(next > time, "{text:?}: after {time:?} comes {next:?}");
         time = next;
     }
-    // Few schedules are too close to count; that none of them hangs is what matters.
+    // Few schedules are too dense to count. Here it matters only that none hangs.
     let _ = schedule.due(NOW, time);
 }
 
-/// What stands before and behind the first `mark`.
+/// The bytes before and after the first `mark`.
 fn cut<'a>(bytes: &'a [u8], mark: &[u8]) -> (&'a [u8], Option<&'a [u8]>) {
     let found = bytes.windows(mark.len()).position(|window| window == mark);
     match found {
@@ -231,7 +229,7 @@ fn cut<'a>(bytes: &'a [u8], mark: &[u8]) -> (&'a [u8], Option<&'a [u8]>) {
     }
 }
 
-/// Any text as a value in a query.
+/// Percent-encodes any text as a query value.
 fn escape(text: &str) -> String {
     text.bytes().map(|byte| format!("%{byte:02X}")).collect()
 }

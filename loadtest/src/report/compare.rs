@@ -1,4 +1,4 @@
-//! Two reports side by side, with ratios: as text, and as a page if asked for.
+//! Compares two reports side by side, with ratios: as text, and optionally as a page.
 
 use std::{error::Error, fmt::Write as _, fs, path::PathBuf};
 
@@ -24,14 +24,14 @@ struct Row {
 }
 
 impl Row {
-    /// B by A, if that makes sense.
+    /// Returns B divided by A; none if A is zero or a figure is missing.
     fn ratio(&self) -> Option<f64> {
         let (a, b) = (self.a.as_ref()?, self.b.as_ref()?);
         (a.value != 0.0).then(|| b.value / a.value)
     }
 }
 
-/// The comparison as text; writes the page if it is wanted.
+/// Returns the comparison as text; writes the page if requested.
 pub(crate) fn compare(args: &CompareArgs) -> Result<String, Box<dyn Error>> {
     let (a, b) = (Report::read(&args.a)?, Report::read(&args.b)?);
     if let Some(path) = &args.html {
@@ -67,7 +67,7 @@ fn text(a: &Report, b: &Report) -> Result<String, std::fmt::Error> {
     Ok(text)
 }
 
-/// The figures of both, in the order of the first, then what only the second has.
+/// Returns the figures of both, in the order of the first, then those that only the second has.
 fn rows(a: &Report, b: &Report) -> Vec<Row> {
     let (a, mut others) = (a.figures(), b.figures());
     let mut rows = Vec::new();

@@ -1,6 +1,6 @@
-//! The report of a run: as JSON, as a page for people, and as a line of a history.
+//! Writes the report of a run: as JSON, as a page, and as a line of a history.
 //!
-//! Read first: [`Report`]. The page is made in `page`, two reports side by side in `compare`.
+//! Read first: [`Report`]. `page` renders the page, `compare` two reports side by side.
 //!
 //! Must not: measure, or judge.
 
@@ -26,46 +26,46 @@ use crate::latency::Distribution;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Report {
-    /// Which form this is, for readers of old reports.
+    /// Format version, for readers of old reports.
     pub(crate) format: u32,
     pub(crate) scenario: String,
-    /// When the run began, as RFC 3339.
+    /// Start of the run, as RFC 3339.
     pub(crate) started: String,
     pub(crate) machine: Machine,
     pub(crate) settings: Settings,
     pub(crate) outcome: Outcome,
     /// From the first Job's creation to the end of the scenario.
     pub(crate) wall_seconds: f64,
-    /// Pods that were created, by the wall time.
+    /// Created Pods per second of wall time.
     pub(crate) pods_per_second: f64,
     /// The parts of the wall time, in order.
     pub(crate) phases: Vec<Phase>,
     pub(crate) processes: Vec<ProcessReport>,
-    /// Writes that the API server has counted, whoever made them.
+    /// Writes counted by the API server, from all clients.
     pub(crate) calls: Vec<Calls>,
-    /// From a Pod's last phase to the removal of its finalizer.
+    /// Latency from a Pod's last phase to the removal of its finalizer.
     pub(crate) finished_to_counted: Distribution,
-    /// From a Job to its first Pod.
+    /// Latency from a Job to its first Pod.
     pub(crate) created_to_first_pod: Distribution,
-    /// Of a tenant's small Jobs, if there is one.
+    /// Latencies of a tenant's small Jobs, if there is a tenant.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) waits: Vec<Waits>,
-    /// Of the main Job, if it has indexes.
+    /// Completion times of the main Job's indexes, if it has indexes.
     pub(crate) indexes: Option<Indexes>,
     pub(crate) samples: Vec<Sample>,
 }
 
-/// Where a run took place.
+/// The machine of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Machine {
     /// Processors that this program may use.
     pub(crate) processors: usize,
-    /// Whether the program was built without optimization: such figures are good for nothing.
+    /// The program was built without optimization, so its figures are meaningless.
     pub(crate) debug_build: bool,
 }
 
-/// What was set.
+/// Settings of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Settings {
@@ -81,12 +81,12 @@ pub(crate) struct Settings {
     pub(crate) controller_flags: Vec<String>,
 }
 
-/// The number of Jobs of reports that do not say it.
+/// Returns the number of Jobs for reports without that field.
 fn one() -> u32 {
     1
 }
 
-/// What came of it.
+/// Result of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Outcome {
@@ -96,15 +96,15 @@ pub(crate) struct Outcome {
     pub(crate) pods_created: u32,
     pub(crate) pods_succeeded: u32,
     pub(crate) pods_failed: u32,
-    /// Finished Pods without finalizer.
+    /// Finished Pods without the tracking finalizer.
     pub(crate) pods_counted: u32,
 }
 
-/// How long a tenant waits for his Jobs of one Pod, from when he asks for them.
+/// Latencies of a tenant's Jobs of one Pod, from their creation request on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Waits {
-    /// Who else is there.
+    /// The other load at that time: none, or the giant Job.
     pub(crate) when: String,
     pub(crate) first_pod: Distribution,
     pub(crate) end: Distribution,
@@ -117,14 +117,14 @@ pub(crate) struct Phase {
     pub(crate) seconds: f64,
 }
 
-/// What a process took during the run.
+/// Resources that a process used during the run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ProcessReport {
     pub(crate) name: String,
     pub(crate) cpu_seconds: f64,
     pub(crate) cpu_ms_per_pod: f64,
-    /// The most memory it ever held.
+    /// Maximum memory that it ever held.
     pub(crate) peak_rss_mib: f64,
 }
 
@@ -134,13 +134,13 @@ pub(crate) struct ProcessReport {
 pub(crate) struct Calls {
     pub(crate) verb: String,
     pub(crate) resource: String,
-    /// Whether the server refused them.
+    /// The server refused them.
     pub(crate) refused: bool,
     pub(crate) count: u64,
     pub(crate) per_pod: f64,
 }
 
-/// How everything was at one moment.
+/// State of the run at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Sample {
@@ -151,7 +151,7 @@ pub(crate) struct Sample {
     pub(crate) succeeded: u32,
     pub(crate) failed: u32,
     pub(crate) counted: u32,
-    /// Writes of lakh that wait or are under way.
+    /// lakh's writes that are queued or in flight.
     pub(crate) writes_pending: Option<u64>,
     /// Latencies of the Pods that were counted since the last sample.
     pub(crate) counted_p50_ms: Option<f64>,
@@ -159,7 +159,7 @@ pub(crate) struct Sample {
     pub(crate) processes: BTreeMap<String, ProcessSample>,
 }
 
-/// How a process was at one moment.
+/// State of a process at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ProcessSample {
@@ -168,22 +168,22 @@ pub(crate) struct ProcessSample {
     pub(crate) rss_mib: f64,
 }
 
-/// When indexes succeeded, neighbours put together in cells.
+/// Completion times of indexes, with neighbours merged into cells.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Indexes {
     pub(crate) completions: usize,
-    /// Neighbouring indexes in each cell but perhaps the last.
+    /// Number of neighbouring indexes per cell; the last may have fewer.
     pub(crate) per_cell: usize,
-    /// When the last index of each cell succeeded, in seconds; none if one never did.
+    /// Completion time of the last index of each cell, in seconds; none if one never succeeded.
     pub(crate) done: Vec<Option<f64>>,
 }
 
-/// The most cells that you can distinguish on a page.
+/// Maximum number of cells that can be distinguished on a page.
 const CELLS: usize = 5_000;
 
 impl Indexes {
-    /// Of the moments at which indexes succeeded; NaN for never.
+    /// Merges the completion times of indexes; NaN means never.
     pub(crate) fn of(moments: &[f32]) -> Self {
         let per_cell = moments.len().div_ceil(CELLS).max(1);
         let last = |cell: &[f32]| {
@@ -205,7 +205,7 @@ impl Indexes {
 }
 
 impl Machine {
-    /// The one that this program runs on.
+    /// Returns the machine that this program runs on.
     pub(crate) fn this() -> Self {
         Self {
             processors: std::thread::available_parallelism().map_or(1, usize::from),
@@ -215,15 +215,15 @@ impl Machine {
 }
 
 impl Report {
-    /// The form of reports that this program writes.
+    /// Format version of reports that this program writes.
     pub(crate) const FORMAT: u32 = 1;
 
-    /// Whether the run came to its end, with no Job failed.
+    /// Returns true if the run ended in time, with no Job failed.
     pub(crate) fn is_good(&self) -> bool {
         !self.outcome.timed_out && self.outcome.jobs_failed == 0
     }
 
-    /// Writes the files; gives the path of the page.
+    /// Writes the files; returns the path of the page.
     pub(crate) fn write(&self, folder: &Path) -> Result<PathBuf, Box<dyn Error>> {
         fs::create_dir_all(folder)?;
         fs::write(folder.join("report.json"), serde_json::to_vec(self)?)?;
@@ -248,7 +248,7 @@ impl Report {
         Ok(report)
     }
 
-    /// The figures without the series.
+    /// Returns the figures without the time series.
     fn history_line(&self) -> serde_json::Value {
         json!({
             "started": self.started,
@@ -260,7 +260,7 @@ impl Report {
         })
     }
 
-    /// The figures that runs are compared by.
+    /// Returns the figures by which runs are compared.
     pub(crate) fn figures(&self) -> Vec<Figure> {
         let mut figures = vec![
             Figure::new("wall time", "s", self.wall_seconds),
@@ -307,7 +307,7 @@ impl Report {
     }
 }
 
-/// One figure of a report.
+/// A figure of a report.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Figure {
     pub(crate) name: String,
@@ -324,7 +324,7 @@ impl Figure {
         }
     }
 
-    /// The value with as many digits as it deserves, and its unit.
+    /// Formats the value with a suitable number of digits, and its unit.
     pub(crate) fn shown(&self) -> String {
         let digits = match self.value.abs() {
             value if value >= 100.0 => 0,
@@ -373,7 +373,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// With three decimals: more is noise, and makes reports long.
+/// Rounds to three decimals: more is noise, and makes reports long.
 pub(crate) fn rounded(value: f64) -> f64 {
     (value * 1000.0).round() / 1000.0
 }
@@ -382,7 +382,7 @@ pub(crate) fn rounded(value: f64) -> f64 {
 pub(crate) mod tests {
     use super::*;
 
-    /// A report with something in each part.
+    /// Returns a report with data in each part.
     pub(crate) fn example() -> Report {
         let process = ProcessReport {
             name: "controller".into(),

@@ -1,12 +1,12 @@
-//! The page: one file that needs nothing else, for one report or two.
+//! Renders the page: one self-contained file for one report or two.
 //!
-//! Style and script are files beside this one; the script draws the reports, which are in the page as JSON.
+//! Style and script are files beside this one. The script draws the reports, which the page holds as JSON.
 
 use serde_json::{Value, json};
 
 use super::Report;
 
-/// A page of reports, each with its letter.
+/// Renders a page of reports, each with its letter.
 pub(super) fn page(reports: &[(&str, &Report)]) -> Result<String, serde_json::Error> {
     let mut runs: Vec<Value> = Vec::new();
     for (letter, report) in reports {
@@ -22,7 +22,7 @@ pub(super) fn page(reports: &[(&str, &Report)]) -> Result<String, serde_json::Er
             "figures": figures,
         }));
     }
-    // Nothing in the data can end the script that it stands in.
+    // The data must not close its script element.
     let data = Value::from(runs).to_string().replace("</", "<\\/");
     let titles: Vec<String> = reports
         .iter()
@@ -32,7 +32,7 @@ pub(super) fn page(reports: &[(&str, &Report)]) -> Result<String, serde_json::Er
         .replace("{{title}}", &titles.join(" / "))
         .replace("{{style}}", include_str!("page.css"))
         .replace("{{script}}", include_str!("page.js"));
-    // Last: what reports say is not searched for gaps.
+    // The data goes in last, so that placeholders inside reports are not replaced.
     Ok(page.replace("{{data}}", &data))
 }
 

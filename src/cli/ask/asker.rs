@@ -1,6 +1,6 @@
-//! Asks the API server, page by page, and once more where it is too busy.
+//! Sends requests to the API server, reads lists page by page, and retries while the server is too busy.
 //!
-//! Must not: know what is asked for.
+//! Must not: know the purpose of a request.
 
 use std::{
     fmt::Display,
@@ -25,53 +25,54 @@ use crate::{
 
 use super::clock;
 
-/// Objects in a page. kubectl asks for as many.
+/// Objects per page, as in kubectl.
 const PAGE_SIZE: usize = 500;
 
-/// Small objects in a page, once there is more than one: a server (Kubernetes 1.36.2) takes 31 ms for 500 Pods and 66 ms
-/// for 2,000, which are 4 MB.
+/// Objects per page, from the second on, where objects are small: a server (Kubernetes 1.36.2) takes 31 ms for 500 Pods
+/// and 66 ms for 2,000, which are 4 MB.
 const LATER_PAGE_SIZE: usize = 2_000;
 
-/// How often a call is made that the server is too busy for.
+/// Maximum number of attempts at a call while the server is too busy.
 const TRIES: u32 = 5;
 
-/// How often a list is begun whose next page is no longer to be had.
+/// Maximum number of times that a list is read from its beginning while continue tokens expire; also the limit on
+/// continuations at a newer version.
 const BEGINNINGS: u32 = 3;
 
-/// How long to wait where the server is too busy and does not say for how long.
+/// Pause before the next attempt if the server is too busy and sends no `Retry-After`.
 const BUSY_WAIT: Duration = Duration::from_secs(1);
 
-/// After so long without an answer, it is said that the command still waits.
+/// Time without an answer after which a message says that the command still waits.
 const STILL: Duration = Duration::from_secs(5);
 
-/// Asks one API server, with the rights of the kubeconfig.
+/// Client of one API server, with the rights of the kubeconfig.
 #[derive(Debug)]
 pub(in crate::cli) struct Asker {
     client: Client,
     clock: Clock,
-    /// Whether nothing has to be said any more of a server that takes its time.
+    /// No message about a slow server is printed, or it was printed already.
     is_silent: AtomicBool,
 }
 
-/// How much of a list is read.
+/// The part of a list to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::cli) enum Pages {
     All,
-    /// The same of objects that are small as they come, so that there may be more to a page.
+    /// All pages of a list of small objects; more of them fit into a page.
     Small,
-    /// As many objects as come at once: a sample.
+    /// The first page alone: a sample.
     First,
 }
 
-/// An answer with what is around it.
+/// An answer with its headers and its time.
 #[derive(Debug)]
 pub(in crate::cli) struct Reply {
     pub(in crate::cli) is_success: bool,
     pub(in crate::cli) headers: HeaderMap,
     pub(in crate::cli) body: Bytes,
-    /// When it came, by our clock.
+    /// Time of its arrival, by our clock.
     pub(in crate::cli) came: Time,
-    /// How long it took.
+    /// Duration of the call.
     pub(in crate::cli) took: Duration,
 }
 
@@ -84,7 +85,7 @@ impl Asker {
         }
     }
 
-    /// One that says nothing on standard error: the terminal is drawn on.
+    /// Creates one that prints nothing to standard error, for commands that draw on the terminal.
     pub(in crate::cli) fn quiet(client: Client) -> Self {
         Self {
             is_silent: AtomicBool::new(true),
@@ -92,7 +93,7 @@ impl Asker {
         }
     }
 
-    /// Waits for an answer; says once that it does, if that takes long.
+    /// Waits for an answer; prints a message, once, if that takes long.
     async fn patiently<T>(&self, answer: impl Future<Output = T>) -> T {
         let mut answer = pin!(answer);
         tokio::select! {
@@ -108,12 +109,12 @@ impl Asker {
         answer.await
     }
 
-    /// Where the server is.
+    /// Returns the server's URL.
     pub(in crate::cli) fn url(&self) -> &str {
         self.client.url()
     }
 
-    /// Begins a watch in JSON: pieces of its lines, as they come.
+    /// Opens a watch in JSON; returns pieces of its lines, as they arrive.
     pub(in crate::cli) async fn watch(
         &self,
         path: &str,
@@ -121,12 +122,12 @@ impl Asker {
         self.client.watch(path).await
     }
 
-    /// Our clock.
+    /// Returns the time of our clock.
     pub(in crate::cli) fn now(&self) -> Time {
         self.clock.now().wall
     }
 
-    /// Makes a call; an answer that is no success becomes an error.
+    /// Makes a call; an unsuccessful answer becomes an error.
     pub(in crate::cli) async fn send(&self, call: &Call) -> Result<Bytes> {
         let mut tries = 1;
         loop {
@@ -141,12 +142,12 @@ impl Asker {
         }
     }
 
-    /// GET of an object.
+    /// Sends a GET for an object.
     pub(in crate::cli) async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T> {
         read(&self.send(&Call::get(path)).await?)
     }
 
-    /// Posts something that is answered and not kept, a review.
+    /// Posts an object that is answered and not stored, such as a review.
     pub(in crate::cli) async fn review(&self, path: &str, body: &Value) -> Result<Value> {
         read(
             &self
@@ -155,7 +156,7 @@ impl Asker {
         )
     }
 
-    /// Makes a call once: whatever is answered, with what is around it.
+    /// Makes a call without retries; returns any answer, with its headers and time.
     pub(in crate::cli) async fn exchange(&self, call: &Call) -> Result<Reply> {
         let begun = instant();
         let answer = self.patiently(self.client.exchange(call)).await?;
@@ -170,7 +171,7 @@ impl Asker {
         })
     }
 
-    /// GET of an object as it comes, and the time of the server's clock then.
+    /// Sends a GET for an object; returns its bytes, and the time of the server's clock.
     pub(in crate::cli) async fn get_at(&self, path: &str) -> Result<(Bytes, Time)> {
         let call = Call::get(path);
         let reply = self.exchange(&call).await?;
@@ -180,14 +181,15 @@ impl Asker {
         if reply.is_success {
             return Ok((reply.body, now));
         }
-        // It says why, or the server is too busy and is asked again.
+        // The repeated call returns the error, or succeeds if the server was only too busy.
         Ok((self.send(&call).await?, now))
     }
 
-    /// Reads all pages of a list, or the first alone; `take` gets each object. Gives the version that the first page shows.
+    /// Reads all pages of a list, or the first alone, and passes each object to `take`. Returns the version of the
+    /// first page.
     ///
-    /// Where that version is no longer to be had, the server says where its newest one goes on: what comes then is newer,
-    /// and no object comes twice. A server that does not say so has to be asked anew: see [`Self::again`].
+    /// If that version expires, the server may return a token to continue at its newest one. The rest of the list is
+    /// newer then, and no object comes twice. Without such a token the list must be started over: see [`Self::again`].
     pub(in crate::cli) async fn each<E: Display>(
         &self,
         mut call: Call,
@@ -201,7 +203,7 @@ impl Asker {
             Pages::All | Pages::First => PAGE_SIZE,
         };
         call.path = format!("{path}{mark}limit={PAGE_SIZE}");
-        // So often the list may be one that goes on elsewhere.
+        // Limits how often the list may continue at a newer version.
         let mut left = BEGINNINGS;
         let mut version = String::new();
         loop {
@@ -231,7 +233,7 @@ impl Asker {
         }
     }
 
-    /// Begins something anew that broke off because a list expired on its way, some times.
+    /// Repeats an operation if a list in it expired, a limited number of times.
     pub(in crate::cli) async fn again<T>(
         &self,
         mut read: impl AsyncFnMut() -> Result<T>,
@@ -245,7 +247,7 @@ impl Asker {
         }
     }
 
-    /// Reads all pages of a list in JSON; `read` makes of an object what is kept of it.
+    /// Reads all pages of a list in JSON; `read` returns the kept part of an object, if any.
     pub(in crate::cli) async fn list<T, E: Display>(
         &self,
         call: Call,
@@ -254,7 +256,7 @@ impl Asker {
         Ok(self.list_at(call, read).await?.0)
     }
 
-    /// The same, with the version that the list shows.
+    /// Does the same, and returns the list's version, too.
     pub(in crate::cli) async fn list_at<T, E: Display>(
         &self,
         call: Call,
@@ -273,7 +275,7 @@ impl Asker {
         .await
     }
 
-    /// The same of a kind of which all is kept.
+    /// Does the same for a kind of which whole objects are kept.
     pub(in crate::cli) async fn list_whole<T: DeserializeOwned>(
         &self,
         path: String,

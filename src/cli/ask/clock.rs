@@ -1,4 +1,4 @@
-//! The server's clock beside ours, by the time that an answer has.
+//! Compares the server's clock with ours, by the `Date` header of an answer.
 //!
 //! Must not: read a clock.
 
@@ -8,16 +8,16 @@ use crate::model::Time;
 
 use super::asker::Reply;
 
-/// The server's clock beside ours.
+/// Offset of the server's clock from ours.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::cli) struct ClockFacts {
-    /// How far it is ahead of ours, in milliseconds; behind, below zero.
+    /// Milliseconds by which it is ahead of ours; negative if behind.
     pub(in crate::cli) ahead: i64,
-    /// By so much that may be wrong: the answer's time has whole seconds, and it was under way.
+    /// Maximum error in milliseconds: the header has whole seconds, and the answer took time.
     pub(in crate::cli) precision: i64,
 }
 
-/// The server's clock by the `Date` of an answer, which has whole seconds, the rest cut off.
+/// Returns the offset by an answer's `Date`, which is cut to whole seconds.
 pub(in crate::cli) fn clock(reply: &Reply) -> Option<ClockFacts> {
     let date = reply.headers.get(http::header::DATE)?.to_str().ok()?;
     let date = httpdate::parse_http_date(date).ok()?;
@@ -26,7 +26,7 @@ pub(in crate::cli) fn clock(reply: &Reply) -> Option<ClockFacts> {
 }
 
 fn beside(date: Duration, came: Time, took: Duration) -> ClockFacts {
-    /// Half a second: the part that is cut off is in between.
+    /// Half a second: the mean of the part that is cut off.
     const CUT: i64 = 500;
     let millis = |duration: Duration| i64::try_from(duration.as_millis()).unwrap_or(i64::MAX);
     let theirs = millis(date).saturating_add(CUT);
@@ -49,7 +49,7 @@ mod tests {
             Time::from_millis(1_000_700),
             Duration::from_millis(400),
         );
-        // It showed something from 1000.0 to 1001.0 when ours showed something from 1000.3 to 1000.7.
+        // The server's time is in 1000.0 to 1001.0, and ours in 1000.3 to 1000.7.
         assert_eq!((facts.ahead, facts.precision), (0, 700));
     }
 }

@@ -1,6 +1,6 @@
-//! How commands look at a cluster: an [`Asker`] that asks, and what it shows of what was seen and what was not.
+//! Reads from a cluster for commands: an [`Asker`] sends requests, and a [`Sight`] holds the results and the errors.
 //!
-//! Must not: know what is asked for.
+//! Must not: know the purpose of a request.
 
 mod asker;
 mod clock;

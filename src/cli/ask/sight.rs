@@ -1,6 +1,6 @@
-//! What was seen on a cluster, and what could not be seen.
+//! Holds the objects that were read from a cluster, and the errors of reads that failed.
 //!
-//! Must not: ask anybody.
+//! Must not: send requests.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::wire::ApiError;
 
-/// What was seen of one kind, and what of it could not be.
+/// The objects of one kind that were read, and the errors.
 #[derive(Debug)]
 pub(in crate::cli) struct Sight<T> {
     pub(in crate::cli) found: Vec<T>,
@@ -25,7 +25,7 @@ impl<T> Default for Sight<T> {
 }
 
 impl<T> Sight<T> {
-    /// Takes in what one call showed.
+    /// Adds the result of one call.
     pub(in crate::cli) fn take(&mut self, what: &str, seen: Result<Vec<T>, ApiError>) {
         match seen {
             Ok(found) => self.found.extend(found),
@@ -34,7 +34,7 @@ impl<T> Sight<T> {
     }
 }
 
-/// What could not be seen, and why.
+/// An object or list that could not be read, and why.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(in crate::cli) struct Unseen {
     pub(in crate::cli) what: String,
@@ -42,9 +42,9 @@ pub(in crate::cli) struct Unseen {
 }
 
 impl Unseen {
-    /// By the server's answer.
+    /// Creates it from the server's answer.
     pub(in crate::cli) fn new(what: &str, error: &ApiError) -> Self {
-        // What it is comes before; the server begins with that, too.
+        // The server repeats the object's name, which is in `what` already.
         let words = error.message.split_once(" is forbidden: ");
         let why = match (error.code, words) {
             (404, _) => "the server does not have it".to_owned(),

@@ -71,13 +71,13 @@ pub(super) enum DoctorOutput {
 }
 
 impl DoctorArgs {
-    /// The controller that these flags describe.
+    /// Returns the controller that these flags describe.
     pub(super) fn patient(&self) -> Result<Patient, Problem> {
         let mode = mode(self.mode, self.managed_by_name.clone())?;
         self.check_names()?;
         let leases = match &self.leader_elect_resource_name {
             Some(name) => vec![name.clone()],
-            // To look at one namespace only does not mean that the controller works in that one only.
+            // The controller may work in more namespaces than the one that is examined.
             None => {
                 let everywhere = lease_name(&mode, &[]);
                 let here = lease_name(&mode, &self.namespaces);
@@ -105,7 +105,7 @@ impl DoctorArgs {
         })
     }
 
-    /// Refuses what can be no name: each becomes a part of a path.
+    /// Rejects invalid names, because each becomes a part of a path.
     fn check_names(&self) -> Result<(), Problem> {
         let account = self.service_account.iter();
         let names = [

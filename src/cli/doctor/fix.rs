@@ -1,10 +1,10 @@
-//! `--fix`: frees Pods that a finalizer holds although their Job is gone or over.
+//! Implements `--fix`: removes the finalizer from Pods that it keeps although their Job is gone or finished.
 //!
-//! What was listed is not acted on: each Job is asked for again, then each Pod. That a Job of this UID is gone or over
-//! stays so for ever. The patch names UID and version of the Pod, so that one that has changed since, or another one of
-//! its name, stays as it is.
+//! Listed objects may be stale, so each Job is read again, then each Pod. That a Job of this UID is gone or finished
+//! never changes. The patch contains UID and version of the Pod, so a Pod that has changed since, or another one of its
+//! name, is not patched.
 //!
-//! Must not: write anything but that patch, or free a Pod of a Job that is at work or another controller's.
+//! Must not: write anything but that patch, or free a Pod of an unfinished Job or of another controller's Job.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -23,16 +23,16 @@ use super::{
     patient::Patient,
 };
 
-/// Calls under way at once: others have to use the server, too.
+/// Concurrent requests: other clients need the server, too.
 const AT_ONCE: usize = 8;
 
-/// What became of the Pods.
+/// The results of `--fix`.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct FixedPods {
     pub(super) pods: Vec<FixedPod>,
 }
 
-/// What became of one.
+/// The result for one Pod.
 #[derive(Debug, Serialize)]
 pub(super) struct FixedPod {
     /// Namespace and name.
@@ -44,29 +44,29 @@ pub(super) struct FixedPod {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "fate")]
 pub(super) enum PodFate {
-    /// The finalizer is off.
+    /// The finalizer was removed.
     Freed {
-        /// Which one.
+        /// The finalizer.
         finalizer: &'static str,
     },
-    /// It was off already, or the Pod gone.
+    /// The finalizer was already removed, or the Pod is gone.
     FreeAlready,
-    /// It is still on.
+    /// The finalizer was not removed.
     LeftAlone {
-        /// Why.
+        /// The reason.
         why: String,
     },
 }
 
-/// Why Pods of a Job, or of nobody, may be freed or not, as of now.
+/// Current permission to free the Pods of Jobs, and Pods without an owner.
 struct Permits {
-    /// Of Jobs: the reason against it, if there is one.
+    /// For each Job, the reason against it, if there is one.
     jobs: HashMap<JobId, Result<(), String>>,
-    /// The Jobs of a namespace, one of which may mean a Pod that nobody owns.
+    /// The Jobs of a namespace, one of which may match a Pod without an owner.
     beside: HashMap<String, Result<Vec<JobFacts>, String>>,
 }
 
-/// Frees all Pods that may be freed; they are no longer among the facts then.
+/// Frees all Pods that may be freed, and removes them from `facts`.
 pub(super) async fn fix(asker: &Asker, patient: &Patient, facts: &mut Facts) -> FixedPods {
     let stuck = stuck(patient, facts);
     let stuck = stuck.into_iter().filter(|(_, why)| why.is_free_to_go());
@@ -112,7 +112,7 @@ async fn permits(asker: &Asker, patient: &Patient, pods: &[HeldPod]) -> Permits 
     }
 }
 
-/// Whether Pods of a Job may be freed: it is gone, or over and not another controller's.
+/// Checks that Pods of a Job may be freed: it is gone, or finished and not another controller's.
 async fn permit(asker: &Asker, patient: &Patient, id: &JobId) -> Result<(), String> {
     let path = paths::job(&id.key.namespace, &id.key.name);
     let body = match asker.send(&Call::get(path)).await {
@@ -140,7 +140,7 @@ async fn permit(asker: &Asker, patient: &Patient, id: &JobId) -> Result<(), Stri
 }
 
 async fn free(asker: &Asker, permits: &Permits, listed: &HeldPod) -> PodFate {
-    // By both finalizers, if it is held by both: the second time round by the other.
+    // A Pod may have both finalizers: then the second round removes the other one.
     let mut fate = PodFate::FreeAlready;
     loop {
         let path = paths::pod(&listed.namespace, &listed.name);
@@ -177,7 +177,7 @@ async fn free(asker: &Asker, permits: &Permits, listed: &HeldPod) -> PodFate {
     }
 }
 
-/// Whether a Pod, as it is now, may be freed.
+/// Checks that a Pod may be freed in its current state.
 fn may_go(permits: &Permits, listed: &HeldPod, pod: &HeldPod) -> Result<(), String> {
     if pod.controller != listed.controller {
         return Err("it has another owner by now".to_owned());

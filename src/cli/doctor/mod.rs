@@ -1,9 +1,9 @@
-//! `lakh doctor`: what is wrong with lakh on a cluster, and what to do.
+//! `lakh doctor`: finds problems of lakh on a cluster, and recommends remedies.
 //!
-//! [`look`] asks for all facts, [`judge`] makes diagnoses of them, one for each check, and [`mod@print`] tells them.
-//! [`fix`] is the only part that writes, and only with `--fix`. `docs/doctor.md` says what each check means.
+//! [`look`] reads all facts, [`judge`] makes one diagnosis for each check, and [`mod@print`] formats them. [`fix`] is
+//! the only part that writes, and only with `--fix`. `docs/doctor.md` describes each check.
 //!
-//! Exit codes: 0, nothing is wrong with what was seen; 1, something is; 2, nothing could be seen.
+//! Exit codes: 0, no problem found; 1, a problem found; 2, nothing could be read.
 
 mod args;
 mod facts;
@@ -28,12 +28,12 @@ use super::{
     print as tell,
 };
 use print::Examination;
-use report::Verdict;
+pub(crate) use report::Verdict;
 
 pub(super) use args::DoctorArgs;
 use args::DoctorOutput;
 
-/// Looks at the cluster, and says what is wrong.
+/// Examines the cluster and prints the problems.
 pub(super) async fn run(args: DoctorArgs, mut requests: Requests) -> Result<u8, Problem> {
     tokio::select! {
         examined = examine(args) => examined,
@@ -70,6 +70,36 @@ async fn examine(args: DoctorArgs) -> Result<u8, Problem> {
     let is_found = |verdict| matches!(verdict, Verdict::Warning | Verdict::Failed);
     let mut verdicts = diagnoses.iter().map(|diagnosis| diagnosis.verdict());
     Ok(if verdicts.any(is_found) { FAILED } else { OK })
+}
+
+/// Returns the checks of `lakh doctor` with these arguments that find something, with their verdicts, and its text, for
+/// tests.
+#[cfg(all(test, feature = "embedded"))]
+pub(crate) async fn examine_by(
+    client: crate::cluster::Client,
+    arguments: &[&str],
+) -> (Vec<(&'static str, Verdict)>, String) {
+    #[derive(clap::Parser)]
+    struct Flags {
+        #[command(flatten)]
+        doctor: DoctorArgs,
+    }
+    let flags = <Flags as clap::Parser>::parse_from([&["doctor"], arguments].concat());
+    let patient = flags.doctor.patient().expect("good flags");
+    let facts = look::look(&Asker::new(client), &patient).await;
+    let facts = facts.expect("the server answers");
+    let diagnoses = judge::judge(&patient, &facts);
+    let examination = Examination {
+        url: "",
+        patient: &patient,
+        facts: &facts,
+        diagnoses: &diagnoses,
+        fixed: None,
+    };
+    let text = print::text(examination, false);
+    let found = diagnoses.iter().map(|it| (it.check, it.verdict()));
+    let found = found.filter(|(_, it)| matches!(it, Verdict::Warning | Verdict::Failed));
+    (found.collect(), text)
 }
 
 fn is_colourful() -> bool {

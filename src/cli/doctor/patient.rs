@@ -1,6 +1,6 @@
-//! The controller that the doctor looks after, as flags describe it: which Jobs it works on, and as whom.
+//! Describes the controller to examine, from flags: its Jobs, its account, and its Lease.
 //!
-//! Must not: hold anything that was seen on the cluster.
+//! Must not: hold anything that was read from the cluster.
 
 use std::fmt;
 
@@ -9,27 +9,27 @@ use crate::{
     runtime::{Controllers, Mode},
 };
 
-/// See the module's text.
+/// The controller to examine.
 #[derive(Clone, Debug)]
 pub(super) struct Patient {
     pub(super) mode: Mode,
     pub(super) controllers: Controllers,
-    /// Whether it makes Workloads and PodGroups.
+    /// It creates Workloads and PodGroups.
     pub(super) gangs: bool,
-    /// Whether it shows its page to who brings a token.
+    /// It serves its UI to clients with a bearer token.
     pub(super) takes_tokens: bool,
-    /// Where to look; everywhere if there are none.
+    /// The namespaces to examine; all if there are none.
     pub(super) namespaces: Vec<String>,
-    /// As whom it calls, if that is known.
+    /// Its service account, if known.
     pub(super) account: Option<ServiceAccount>,
-    /// What its Lease may be called.
+    /// The possible names of its Lease.
     pub(super) leases: Vec<String>,
-    /// Where its Lease is to be.
+    /// The namespace of its Lease.
     pub(super) lease_namespace: String,
 }
 
 impl Patient {
-    /// What to ask for: one list of everything, or one for each namespace.
+    /// Returns the scopes to list: one for all namespaces, or one for each.
     pub(super) fn scopes(&self) -> Vec<Option<&str>> {
         match self.namespaces.as_slice() {
             [] => vec![None],
@@ -37,7 +37,7 @@ impl Patient {
         }
     }
 
-    /// The name that its Jobs have for it.
+    /// Returns its name in `spec.managedBy`.
     pub(super) fn manager(&self) -> &str {
         match &self.mode {
             Mode::Replace | Mode::Both => DEFAULT_MANAGER,
@@ -45,18 +45,18 @@ impl Patient {
         }
     }
 
-    /// Whether it is to work on Jobs that say this of their manager.
+    /// Returns true if it manages Jobs with this manager.
     pub(super) fn serves(&self, manager: Option<&str>) -> bool {
         self.mode.manages_name(manager)
     }
 
-    /// The mode, for people.
+    /// Formats the mode.
     pub(super) fn mode_words(&self) -> String {
         self.mode.to_string()
     }
 }
 
-/// Where things are, for people.
+/// Formats a scope.
 pub(super) fn place(scope: Option<&str>) -> String {
     scope.map_or_else(
         || "all namespaces".to_owned(),
@@ -72,7 +72,7 @@ pub(super) struct ServiceAccount {
 }
 
 impl ServiceAccount {
-    /// Reads `NAMESPACE/NAME`.
+    /// Parses `NAMESPACE/NAME`.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         match text.split_once('/') {
             Some((namespace, name))
@@ -87,7 +87,7 @@ impl ServiceAccount {
         }
     }
 
-    /// The groups that its tokens are in.
+    /// Returns the groups of its tokens.
     pub(super) fn groups(&self) -> [String; 3] {
         [
             "system:serviceaccounts".to_owned(),
@@ -98,7 +98,7 @@ impl ServiceAccount {
 }
 
 impl fmt::Display for ServiceAccount {
-    /// The name of the user that it is to an API server.
+    /// Formats the account's user name at an API server.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "system:serviceaccount:{}:{}", self.namespace, self.name)
     }

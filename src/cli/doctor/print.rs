@@ -1,4 +1,4 @@
-//! The diagnoses as text for people, and as JSON for programs.
+//! Formats the diagnoses as text and as JSON.
 //!
 //! Must not: judge, or print anything itself.
 
@@ -13,14 +13,14 @@ use super::{
     report::{Diagnosis, Finding, Level, Verdict},
 };
 
-/// What was examined, for the first line.
+/// An examination with its results.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Examination<'a> {
     pub(super) url: &'a str,
     pub(super) patient: &'a Patient,
     pub(super) facts: &'a Facts,
     pub(super) diagnoses: &'a [Diagnosis],
-    /// What was done, if somebody asked for it.
+    /// The results of `--fix`, if it was given.
     pub(super) fixed: Option<&'a FixedPods>,
 }
 
@@ -45,7 +45,7 @@ struct CheckJson<'a> {
     unseen: &'a [Unseen],
 }
 
-/// As one JSON object.
+/// Formats one JSON object.
 pub(super) fn json(examination: Examination<'_>) -> String {
     let checks = examination.diagnoses.iter().map(|diagnosis| CheckJson {
         check: diagnosis.check,
@@ -65,7 +65,7 @@ pub(super) fn json(examination: Examination<'_>) -> String {
     serde_json::to_string_pretty(&object).expect("text and lists are JSON")
 }
 
-/// As text, with colours or without.
+/// Formats text, with colours or without.
 pub(super) fn text(examination: Examination<'_>, is_colourful: bool) -> String {
     let Examination {
         url,
@@ -140,7 +140,7 @@ fn write_fixed(text: &mut String, fixed: &FixedPods) {
     }
 }
 
-/// The last line.
+/// Formats the last line.
 fn sum(diagnoses: &[Diagnosis]) -> String {
     let findings = diagnoses.iter().flat_map(|diagnosis| &diagnosis.findings);
     let of = |level: Level| findings.clone().filter(|it| it.level == level).count();

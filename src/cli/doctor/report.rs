@@ -1,22 +1,22 @@
-//! What the doctor says: a diagnosis for each check, with its findings, and what it could not see.
+//! Defines the result of a check: a diagnosis with findings, and the objects that could not be read.
 //!
-//! Must not: know what is checked.
+//! Must not: know the checks.
 
 use serde::Serialize;
 
 use super::facts::Unseen;
 
-/// How bad a finding is.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Level {
-    /// It may become a problem, or is one that nobody can be sure of from here.
+    /// It may become a problem, or cannot be confirmed from here.
     Warning,
-    /// Jobs stand still, or end wrong.
+    /// Jobs make no progress, or end wrongly.
     Failed,
 }
 
-/// Something that is wrong, why, and what to do.
+/// A problem, its cause, and the remedy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Finding {
     pub(super) level: Level,
@@ -25,29 +25,29 @@ pub(super) struct Finding {
     pub(super) remedy: String,
 }
 
-/// What came of a check.
+/// The result of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Diagnosis {
     pub(super) check: &'static str,
-    /// What was seen, in a few words.
+    /// A short summary.
     pub(super) summary: String,
     pub(super) findings: Vec<Finding>,
     pub(super) unseen: Vec<Unseen>,
 }
 
-/// A diagnosis in a word.
+/// The overall result of a diagnosis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Verdict {
+pub(crate) enum Verdict {
     Ok,
-    /// Nothing is wrong with what was seen, and not all was.
+    /// No problem was found, but some objects could not be read.
     Unseen,
     Warning,
     Failed,
 }
 
 impl Diagnosis {
-    /// Nothing is known yet.
+    /// Creates a diagnosis without findings.
     pub(super) fn new(check: &'static str) -> Self {
         Self {
             check,
@@ -57,7 +57,7 @@ impl Diagnosis {
         }
     }
 
-    /// Adds what could not be seen.
+    /// Adds objects that could not be read.
     #[must_use]
     pub(super) fn without(mut self, unseen: &[Unseen]) -> Self {
         self.unseen.extend_from_slice(unseen);
@@ -80,7 +80,7 @@ impl Diagnosis {
         });
     }
 
-    /// In a word: the worst finding decides.
+    /// Returns the verdict: the worst finding decides.
     pub(super) fn verdict(&self) -> Verdict {
         let worst = self.findings.iter().map(|finding| finding.level).max();
         match worst {

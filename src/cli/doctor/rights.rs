@@ -1,28 +1,28 @@
-//! What the controller has to be allowed. The roles of `deploy/overlays` and `deploy/components` grant the same, and say for
-//! each verb what it is for; a test here compares them.
+//! Lists the permissions that the controller needs. The roles of `deploy/overlays` and `deploy/components` grant the
+//! same, and give the reason for each verb; a test here compares them.
 //!
-//! Must not: ask whether it is allowed.
+//! Must not: check permissions.
 
 use super::{facts::RightFacts, patient::Patient};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ControllerPart {
-    /// All of the controllers.
+    /// Any of the controllers.
     Any,
     Jobs,
-    /// Whoever deletes Jobs that are over.
+    /// The controllers that delete finished Jobs.
     Deletion,
-    /// Whoever tells Events.
+    /// The controllers that record Events.
     Telling,
     CronJobs,
     Gangs,
-    /// The page for who brings a token. Reviews are in no namespace.
+    /// The UI for clients with a bearer token. Reviews have no namespace.
     Page,
-    /// The election of a leader, in one namespace.
+    /// Leader election, in one namespace.
     Election,
 }
 
-/// Resource, group, verbs, and which part of the controller needs them.
+/// Resource, group, verbs, and the part of the controller that needs them.
 type Right = (
     &'static str,
     &'static str,
@@ -81,7 +81,7 @@ const RIGHTS: &[Right] = &[
     ),
 ];
 
-/// All that the controller has to be allowed, nothing of which is so far.
+/// Returns all permissions that the controller needs, none of them granted yet.
 pub(super) fn needed(patient: &Patient) -> Vec<RightFacts> {
     let on = patient.controllers;
     let is_needed = |part| match part {
@@ -103,7 +103,7 @@ pub(super) fn needed(patient: &Patient) -> Vec<RightFacts> {
             _ => patient.scopes(),
         };
         for scope in scopes {
-            // The Lease's own name is all that need be granted; a creation cannot be limited to a name.
+            // All but creation may be limited to the Lease's name.
             let lease = patient.leases.first();
             let lease = lease.filter(|_| part == ControllerPart::Election);
             all.extend(verbs.iter().map(|verb| RightFacts {
@@ -139,7 +139,7 @@ mod tests {
         rules: Vec<PolicyRule>,
     }
 
-    /// What the roles of this kind in a manifest grant.
+    /// Returns the permissions in a manifest's roles of this kind.
     fn granted(path: &str, kind: &str) -> BTreeSet<Triple> {
         let path = Path::new(env!("CARGO_MANIFEST_DIR"))
             .join("deploy")
@@ -179,7 +179,7 @@ mod tests {
         }
     }
 
-    /// What is needed for the election of a leader, or for all else.
+    /// Returns the permissions for leader election, or all others.
     fn needed_of(patient: &Patient, election: bool) -> BTreeSet<Triple> {
         let rights = needed(patient).into_iter();
         let rights = rights.filter(|right| right.namespace.is_some() == election);

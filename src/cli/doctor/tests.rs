@@ -1,6 +1,6 @@
-//! Golden cases of the judges: what was seen, and what is said of it.
+//! Golden cases of the judges: facts, and the resulting diagnosis.
 //!
-//! A file of `tests/` is one check with its cases; what is said are the check's lines of the text for people.
+//! A file of `tests/` is one check with its cases. The output is the check's lines of the text.
 
 use clap::Parser;
 use k8s_openapi::api::{
@@ -30,7 +30,7 @@ use crate::{
     model::{Time, Uid, stable_hash},
 };
 
-/// When all cases are looked at.
+/// The time of all cases.
 const NOW: &str = "2026-11-26T03:00:00Z";
 
 #[derive(Debug, Parser)]
@@ -39,7 +39,7 @@ struct Flags {
     doctor: DoctorArgs,
 }
 
-/// What was seen. Objects are as the API has them; of names and UIDs only what matters is written.
+/// The facts of a case. Objects are as in the API; names and UIDs are abbreviated.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 struct SeenByCase {
@@ -49,12 +49,12 @@ struct SeenByCase {
     /// Milliseconds by which the server's clock is ahead.
     ahead: Option<i64>,
     flow: Option<[String; 2]>,
-    /// `VERB RESOURCE`: what may not be done.
+    /// `VERB RESOURCE`: denied permissions.
     denied: Vec<String>,
-    /// False if the account of --service-account does not exist; `unseen` takes `account`, too.
+    /// False if the account of --service-account does not exist; `unseen` accepts `account`, too.
     account: Option<bool>,
     leases: Vec<Value>,
-    /// Leases that are renewed between two looks.
+    /// Leases that are renewed between two reads.
     moving: Vec<String>,
     jobs: Vec<Value>,
     pods: Vec<Value>,
@@ -64,11 +64,11 @@ struct SeenByCase {
     validating_hooks: Vec<Value>,
     mutating_hooks: Vec<Value>,
     policies: Vec<Value>,
-    /// Services, and how many of their endpoints are ready.
+    /// Services, with the number of their ready endpoints.
     endpoints: Vec<(String, String, Option<usize>)>,
     flow_schemas: Vec<Value>,
     levels: Vec<Value>,
-    /// Kinds that could not be seen.
+    /// Kinds that could not be read.
     unseen: Vec<String>,
 }
 
@@ -78,12 +78,12 @@ fn typed<T: DeserializeOwned>(objects: &[Value]) -> Vec<T> {
     typed.collect()
 }
 
-/// The UID of an object, by its name.
+/// Derives the UID of an object from its name.
 fn uid(name: &str) -> String {
     Uid::from_u128(u128::from(stable_hash(name.bytes()))).to_string()
 }
 
-/// An object as the server would show it.
+/// Returns an object as the server would return it.
 fn whole(object: &Value) -> String {
     let mut object = object.clone();
     let metadata = &mut object["metadata"];
@@ -199,7 +199,7 @@ impl SeenByCase {
     }
 }
 
-/// What is said of a case by one check, or by all.
+/// Returns the output of one check for a case, or of all.
 fn said(check: &str, seen: &SeenByCase) -> String {
     let flags = ["doctor".to_owned()].into_iter().chain(seen.flags.clone());
     let flags = Flags::try_parse_from(flags).expect("good flags");
@@ -221,7 +221,7 @@ fn said(check: &str, seen: &SeenByCase) -> String {
     let lines = text
         .lines()
         .map(|line| line.replace(crate::cli::args::VERSION, "VERSION"));
-    // The first line and the last are told once, with all checks.
+    // The first line and the last are in the output of all checks only.
     let about = |at: usize, line: &str| {
         check == "all" || (at > 1 && !line.starts_with("found") && !line.starts_with("nothing"))
     };

@@ -1,4 +1,4 @@
-//! The arguments of `lakh local`.
+//! Defines the arguments of `lakh local`.
 
 use std::{
     net::{Ipv4Addr, SocketAddr},
@@ -106,7 +106,7 @@ pub(in crate::cli) struct LocalArgs {
 }
 
 impl LocalArgs {
-    /// Where the controller answers, if anywhere.
+    /// Returns the address for probes and the page, if there is to be one.
     pub(super) fn listen(&self) -> Option<SocketAddr> {
         let free_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         self.listen.or(self.ui.then_some(free_port))

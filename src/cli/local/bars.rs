@@ -1,9 +1,9 @@
-//! Bars on a terminal, redrawn in place: a line for each, never longer than the terminal is wide.
+//! Draws bars on a terminal and redraws them in place: one line each, never longer than the terminal is wide.
 //!
-//! A terminal that becomes narrower breaks the lines that are there. So what was drawn is remembered by its length, and
-//! the cursor goes up by as many rows as that takes now.
+//! A terminal that becomes narrower wraps the lines that are there. So the length of each drawn line is kept, and the
+//! cursor goes up by the number of rows that these lengths take now.
 //!
-//! Must not: know what is counted.
+//! Must not: know the meaning of the counts.
 
 use std::io::Write as _;
 
@@ -15,7 +15,7 @@ use crate::cli::words::cut;
 const NAME: usize = 31;
 const NARROWEST: usize = 10;
 
-/// A bar with what stands beside it.
+/// A bar with its texts.
 #[derive(Debug)]
 pub(super) struct Bar {
     pub(super) name: String,
@@ -33,7 +33,7 @@ pub(super) enum BarColour {
     Red,
 }
 
-/// A line in its parts: before the bar, the part of it that is done, the rest of it, behind it.
+/// A line in its parts: before the bar, the done part of the bar, the rest of it, and behind it.
 #[derive(Debug, PartialEq, Eq)]
 struct BarLine {
     before: String,
@@ -52,9 +52,9 @@ pub(super) struct Bars {
 }
 
 impl Bars {
-    /// Draws the bars in the place of those before, and hints below them. A terminal that is gone is no reason to end.
+    /// Draws the bars in the place of the previous ones, and hints below them. A terminal that is gone is no error.
     pub(super) fn draw(&mut self, bars: &[Bar], hints: &[String]) {
-        // A terminal without a size is taken for the usual one.
+        // Default size for a terminal that reports none.
         let (width, height) = terminal::size().unwrap_or((80, 24));
         let (width, height) = (usize::from(width).max(1), usize::from(height).max(2));
         let is_colourful = std::env::var_os("NO_COLOR").is_none_or(|set| set.is_empty());
@@ -65,7 +65,7 @@ impl Bars {
             .map(|line| (line.len(), line.text(is_colourful)));
         let texts = texts.chain(hints.map(|hint| (hint.chars().count(), hint)));
         let texts: Vec<(usize, String)> = texts.take(height - 1).collect();
-        // A line that is too long is cut by the terminal, not wrapped.
+        // The terminal cuts lines that are too long, and does not wrap them.
         let mut shown = "\x1b[?7l".to_owned();
         // The row is cleared first: after a text that fills it, the cursor stands on its last character.
         for (_, text) in &texts {
@@ -98,7 +98,7 @@ fn rows(lengths: &[usize], width: usize) -> usize {
         .sum()
 }
 
-/// A text in lines that fit, broken between words.
+/// Wraps a text between words.
 pub(super) fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
@@ -145,7 +145,7 @@ fn lines(bars: &[Bar], width: usize) -> Vec<BarLine> {
         .collect()
 }
 
-/// As many of the words as there is room for; the first is cut if even that is too long.
+/// Joins as many of the words as fit; the first is cut if it alone is too long.
 fn joined(words: &[String], room: usize) -> String {
     let mut line = String::new();
     for (at, words) in words.iter().enumerate() {

@@ -1,6 +1,6 @@
-//! The kubeconfig file of `lakh local`.
+//! Writes the kubeconfig file of `lakh local`.
 //!
-//! Responsible for: where the file is, and removing it at the end. Must not: know what is in it.
+//! Responsible for: choosing its path, and removing it at the end. Must not: know its content.
 
 use std::{
     env, fs, io,
@@ -12,15 +12,15 @@ use crate::embedded::EmbeddedCluster;
 use super::{super::Problem, args::LocalArgs};
 use crate::cli::say;
 
-/// The file by which other programs find the cluster. It is removed at the end unless the user named it.
+/// The file that points other programs to the cluster. It is removed at the end unless the user named it.
 pub(super) struct Kubeconfig {
     path: PathBuf,
     keep: bool,
 }
 
 impl Kubeconfig {
-    /// Writes the file. Jobs of manifests run without one where the directory for temporary files cannot be written; a
-    /// cluster that only serves needs one.
+    /// Writes the file. If the directory for temporary files is not writable, Jobs of manifests run without one; a
+    /// cluster that only serves needs it.
     pub(super) fn write(
         args: &LocalArgs,
         cluster: &EmbeddedCluster,
@@ -56,7 +56,7 @@ impl Kubeconfig {
 impl Drop for Kubeconfig {
     fn drop(&mut self) {
         if !self.keep {
-            // It leads nowhere any more; that it cannot be removed hurts nobody.
+            // The cluster is gone; a file that cannot be removed does no harm.
             let _ = fs::remove_file(&self.path);
         }
     }

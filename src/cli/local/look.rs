@@ -1,7 +1,7 @@
-//! Looks at what there is of a Job: itself, its Pods, its Events.
+//! Reads a Job, its Pods and its Events.
 //!
-//! Responsible for: asking the cluster, for no more than a person wants to read. Must not: judge what it
-//! finds; that is for [`super::standstill`].
+//! Responsible for: requests to the cluster, limited to an amount that a user wants to read. Must not: judge the
+//! result; [`super::standstill`] does.
 
 use serde_json::Value;
 
@@ -15,10 +15,10 @@ use super::{
     watch::Followed,
 };
 
-/// Most Pods of each phase that are looked at; of a bigger Job, so many stand for all.
+/// Maximum number of Pods read per phase; in a bigger Job they stand for all.
 const MOST: usize = 500;
 
-/// What there is of a Job now.
+/// Reads the current objects of a Job.
 pub(super) async fn look(client: &Client, job: &Followed) -> Result<JobObjects, ApiError> {
     let mut objects = JobObjects {
         job: get(client, &paths::job(&job.namespace, &job.name)).await?,
@@ -36,7 +36,7 @@ pub(super) async fn look(client: &Client, job: &Followed) -> Result<JobObjects, 
     let pods = paths::pods(Some(&job.namespace));
     for phase in ["Pending", "Running", "Failed", "Succeeded"] {
         if phase == "Succeeded" && objects.job["status"]["active"].as_u64() > Some(0) {
-            // They matter only when nothing runs: do failures before them still count?
+            // They matter only when nothing runs: they decide whether earlier failures still count.
             objects.all_pods = false;
             continue;
         }

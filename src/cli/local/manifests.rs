@@ -1,7 +1,7 @@
 //! Reads the manifests of `lakh local -f` and creates their objects.
 //!
-//! Responsible for: which objects of a manifest are created, in which order, and saying which are not. Must not: follow
-//! Jobs, or start anything.
+//! Responsible for: selecting and ordering the objects to create, and reporting the others. Must not: follow Jobs, or
+//! start anything.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,7 +22,7 @@ use crate::{
 use super::{super::Problem, schedule};
 use crate::cli::say;
 
-/// An object of a manifest, and where it is created.
+/// An object of a manifest, and its API path.
 pub(super) struct NewObject {
     pub(super) document: Document,
     path: ResourcePath,
@@ -58,7 +58,7 @@ pub(super) fn read(filenames: &[PathBuf], recursive: bool) -> Result<Vec<NewObje
         let names: Vec<String> = names.into_iter().collect();
         return Err(format!("{}: there is no Job in it", names.join(", ")).into());
     }
-    // Objects of a namespace can follow only.
+    // A namespace must exist before its objects.
     objects.sort_by_key(|object| object.document.kind != "Namespace");
     Ok(objects)
 }
@@ -90,12 +90,12 @@ fn url_problem(url: &str) -> String {
 #[derive(Default)]
 struct Skipped(BTreeMap<(String, SkipReason), BTreeMap<String, Vec<String>>>);
 
-/// Why an object is not created.
+/// Reason why an object is not created.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum SkipReason {
     /// The embedded cluster does not serve its kind.
     Unserved,
-    /// This controller owns it.
+    /// It is owned by this controller, as of its `ownerReferences`.
     Controlled(String),
 }
 
@@ -118,7 +118,7 @@ impl Skipped {
         places.push(place);
     }
 
-    /// One line for each file and reason.
+    /// Returns one line for each file and reason.
     fn warnings(&self) -> impl Iterator<Item = String> {
         self.0.iter().map(|((source, reason), kinds)| {
             let kinds = kinds.iter().map(|(kind, places)| {
@@ -144,11 +144,11 @@ impl Skipped {
     }
 }
 
-/// The most documents that a warning names.
+/// Maximum number of documents that a warning names.
 const MOST_PLACES: usize = 8;
 
-/// Creates all objects, in order, as strictly as kubectl; gives the Jobs as the server answered. An object other than
-/// Jobs, CronJobs and Pods that is there already is changed, as by `kubectl apply`.
+/// Creates all objects, in order, with kubectl's strict validation; returns the Jobs as the server answered. An
+/// existing object is patched, as by `kubectl apply`, unless it is a Job, a CronJob or a Pod.
 pub(super) async fn create(client: &Client, objects: &[NewObject]) -> Result<Vec<Value>, Problem> {
     make_namespaces(client, objects).await?;
     let mut jobs = Vec::new();
@@ -173,7 +173,7 @@ pub(super) async fn create(client: &Client, objects: &[NewObject]) -> Result<Vec
     Ok(jobs)
 }
 
-/// On a cluster of one's own, the namespaces that objects name are there.
+/// Creates the namespaces that objects refer to: the cluster is the user's own.
 async fn make_namespaces(client: &Client, objects: &[NewObject]) -> Result<(), Problem> {
     let documents = || objects.iter().map(|object| &object.document);
     let declared = |name: &str| {
@@ -188,7 +188,7 @@ async fn make_namespaces(client: &Client, objects: &[NewObject]) -> Result<(), P
             "kind": "Namespace",
             "metadata": {"name": name},
         });
-        // A name that cannot be a namespace's is complained of with the object that has it.
+        // An invalid name is reported with the object that has it.
         client
             .post("/api/v1/namespaces", body.to_string().into_bytes())
             .await?;
@@ -196,8 +196,8 @@ async fn make_namespaces(client: &Client, objects: &[NewObject]) -> Result<(), P
     Ok(())
 }
 
-/// Prints when CronJobs would run, as nothing is run where there are CronJobs and no Job. The server has taken them,
-/// so their schedules are good.
+/// Prints the schedules of CronJobs, as nothing is run if there are CronJobs and no Job. The server has accepted them,
+/// so their schedules are valid.
 pub(super) fn tell_of_cron_jobs(objects: &[NewObject]) {
     let documents = objects.iter().map(|object| &object.document);
     let cron_jobs = documents.filter(|it| it.kind == "CronJob");

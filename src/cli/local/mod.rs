@@ -1,4 +1,4 @@
-//! `lakh local`: an embedded cluster and the controller, in this process.
+//! `lakh local`: runs an embedded cluster and the controller in this process.
 
 mod args;
 mod bars;
@@ -32,13 +32,13 @@ use watch::{Followed, Following};
 
 pub(super) use args::LocalArgs;
 
-/// How long it may take to find out why Jobs have failed, or not ended.
+/// Timeout for finding out why Jobs have failed, or not ended.
 const CONCLUSION: Duration = Duration::from_secs(5);
 
-/// What is said of a run that somebody ended.
+/// Message after a signal.
 const INTERRUPTED: &str = "interrupted";
 
-/// Runs the Jobs of the manifests that were given, or serves.
+/// Runs the Jobs of the given manifests, or serves.
 pub(super) async fn run(args: LocalArgs, mut requests: Requests) -> Result<u8, Problem> {
     let mut running = tokio::select! {
         started = start(&args) => started?,
@@ -73,7 +73,7 @@ pub(super) async fn run(args: LocalArgs, mut requests: Requests) -> Result<u8, P
     Ok(code?)
 }
 
-/// Cluster and controller at work, with the Jobs of the manifests.
+/// A running cluster and controller, with the Jobs of the manifests.
 struct Running {
     cluster: EmbeddedCluster,
     controller: Controller,
@@ -81,7 +81,7 @@ struct Running {
     run: Run,
 }
 
-/// The Jobs of the manifests, and what it takes to follow them.
+/// The Jobs of the manifests, and the means to follow them.
 struct Run {
     client: Client,
     jobs: Vec<Followed>,
@@ -99,7 +99,7 @@ impl Running {
 async fn start(args: &LocalArgs) -> Result<Running, Problem> {
     let options = args.tunables.clone();
     let options = options.options(ModeName::Both, args.listen())?;
-    // Standard input may be somebody's keyboard.
+    // On a thread for blocking work: standard input may be a keyboard.
     let (filenames, recursive) = (args.filenames.clone(), args.recursive);
     let objects = tokio::task::spawn_blocking(move || manifests::read(&filenames, recursive));
     let objects = objects.await??;
@@ -167,8 +167,7 @@ async fn start(args: &LocalArgs) -> Result<Running, Problem> {
     })
 }
 
-/// The certificate to show. Tokens go over TLS alone: kubectl and others like it send them over nothing
-/// else.
+/// Returns the certificate to serve with. Tokens need TLS: kubectl and similar clients send them over nothing else.
 fn certificate(args: &LocalArgs) -> Option<Certificate> {
     match (&args.tls_cert_file, &args.tls_private_key_file) {
         (Some(certificate), Some(key)) => Some(Certificate::Given {
@@ -185,7 +184,7 @@ fn users(path: &Path) -> Result<Users, Problem> {
     Ok(Users::read(&text).map_err(|why| wrong(&why))?)
 }
 
-/// Serves until it is asked to end, or the time is up.
+/// Serves until a signal, or until the time is up.
 async fn serve(
     ready: impl Future<Output = ()>,
     cluster: &EmbeddedCluster,
@@ -210,7 +209,7 @@ async fn serve(
     OK
 }
 
-/// Follows the Jobs to their ends, or to the end of patience.
+/// Follows the Jobs until they end, the time is up, or a signal arrives.
 async fn follow(args: &LocalArgs, run: &Run, requests: &mut Requests) -> Result<u8, OutputError> {
     let (client, options) = (&run.client, &run.options);
     let mut following = Following::new(run.jobs.clone());
@@ -220,7 +219,7 @@ async fn follow(args: &LocalArgs, run: &Run, requests: &mut Requests) -> Result<
         () = time_is_up(args.timeout) => Err(crate::wire::ApiError::no_answer("the time ran out")),
         () = requests.asked_to_end() => Err(crate::wire::ApiError::no_answer(INTERRUPTED)),
     };
-    // A server that does not answer keeps nobody.
+    // A server that does not answer must not delay the exit.
     let _ = tokio::time::timeout(CONCLUSION, following.conclude(client, options)).await;
     summary::print(&following, args.output)?;
     Ok(match ended {

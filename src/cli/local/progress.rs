@@ -1,4 +1,4 @@
-//! Shows how the Jobs are coming along: bars on a terminal, plain lines elsewhere.
+//! Shows the progress of Jobs: bars on a terminal, plain lines elsewhere.
 
 use std::{
     fmt,
@@ -16,7 +16,7 @@ use super::{
 /// More Jobs than this share one bar.
 const BARS_MAX: usize = 16;
 
-/// Plain lines come at most this often.
+/// Minimum time between two plain lines.
 const LINE_EVERY: Duration = Duration::from_secs(1);
 
 /// Progress while Jobs run, on standard error.
@@ -25,7 +25,7 @@ pub(super) struct ProgressDisplay {
     form: ProgressForm,
     /// The API server, for the command that resumes a suspended Job.
     server: String,
-    /// Hints that plain lines have given.
+    /// Hints that were printed as plain lines.
     hinted: Vec<String>,
 }
 
@@ -40,7 +40,7 @@ enum ProgressForm {
 }
 
 impl ProgressDisplay {
-    /// Bars if standard error is a terminal.
+    /// Uses bars if standard error is a terminal.
     pub(super) fn new(server: &str) -> Self {
         let form = match std::io::stderr().is_terminal() {
             true => ProgressForm::Bars(Bars::default()),
@@ -56,7 +56,7 @@ impl ProgressDisplay {
         }
     }
 
-    /// Shows how it stands.
+    /// Shows the current progress.
     pub(super) fn show(&mut self, following: &Following) {
         let hints = hints(following, &self.server);
         match &mut self.form {
@@ -110,7 +110,7 @@ fn bar(name: String, jobs: &[Followed]) -> Bar {
     }
 }
 
-/// Says how to resume a Job where only suspended ones are left: nothing here does.
+/// Returns how to resume a Job if only suspended ones are left: nothing here resumes them.
 fn hints(following: &Following, server: &str) -> Vec<String> {
     let open = following.jobs.iter().filter(|job| job.end.is_none());
     let open: Vec<&Followed> = open.collect();
@@ -128,7 +128,7 @@ fn hints(following: &Following, server: &str) -> Vec<String> {
     open.iter().map(hint).take(1).collect()
 }
 
-/// All Jobs in one line: of one Job its name, of more how many have ended.
+/// Formats all Jobs as one line: the name of a single Job, or the number of Jobs that have ended.
 fn line(following: &Following) -> String {
     let jobs = &following.jobs;
     let totals = ProgressTotals::of(jobs);
@@ -142,7 +142,7 @@ fn line(following: &Following) -> String {
     )
 }
 
-/// How some Jobs stand, together.
+/// Sums over some Jobs.
 struct ProgressTotals {
     succeeded: u64,
     wanted: u64,
@@ -151,11 +151,11 @@ struct ProgressTotals {
     ended: usize,
     /// Successes per second so far.
     rate: f64,
-    /// Whether all have ended.
+    /// All have ended.
     over: bool,
-    /// Whether one has ended as failed.
+    /// At least one has failed.
     lost: bool,
-    /// Why one of them stands still.
+    /// Reason why one of them makes no progress.
     why: Option<String>,
 }
 
@@ -178,7 +178,7 @@ impl ProgressTotals {
         }
     }
 
-    /// Red once a Job has failed, yellow when Pods have or nothing moves.
+    /// Returns red once a Job has failed, yellow if Pods have failed or a Job makes no progress.
     fn colour(&self) -> BarColour {
         match (self.lost, self.failed, &self.why) {
             (true, ..) => BarColour::Red,
@@ -187,7 +187,7 @@ impl ProgressTotals {
         }
     }
 
-    /// The words beside a bar, the most important first: those that do not fit are left out.
+    /// Returns the words beside a bar, the most important first: those that do not fit are left out.
     fn parts(&self) -> Vec<String> {
         let (active, failed, rate) = (self.active, self.failed, self.rate);
         let mut parts = Vec::new();
@@ -204,7 +204,7 @@ impl ProgressTotals {
         parts
     }
 
-    /// Seconds that are left at this rate; unknown while nothing runs.
+    /// Returns the estimated seconds left; unknown while nothing runs.
     fn left(&self) -> Option<f64> {
         let is_going = self.succeeded > 0 && !self.over && self.active > 0;
         is_going.then(|| self.wanted.saturating_sub(self.succeeded) as f64 / self.rate)

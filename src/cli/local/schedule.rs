@@ -1,4 +1,4 @@
-//! Says in words when the CronJobs that were given run.
+//! Describes the schedules of CronJobs in words.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use crate::{
     cron::{Schedule, Zone, explain},
 };
 
-/// When a CronJob with this spec runs, in words, and when next; none if its schedule makes no sense.
+/// Describes when a CronJob with this spec runs, and its next run; none if its schedule is invalid.
 pub(super) fn in_words(spec: &Value) -> Option<String> {
     let zone = spec["timeZone"].as_str().map(Zone::load).transpose().ok()?;
     let schedule = Schedule::of_cron_job(spec["schedule"].as_str()?, zone.as_ref()).ok()?;

@@ -1,7 +1,7 @@
-//! Why a Job makes no progress, by its objects and the controller's settings.
+//! Finds out why a Job makes no progress, from its objects and the controller's settings.
 //!
-//! Responsible for: finding the reason and wording it, and what failed Pods ended with. Must not: ask the
-//! cluster, or decide anything.
+//! Responsible for: the reason and its wording, and the causes of failed Pods. Must not: send requests, or decide
+//! anything.
 
 use std::collections::BTreeMap;
 
@@ -17,15 +17,15 @@ use crate::{
 #[derive(Debug, Default)]
 pub(super) struct JobObjects {
     pub(super) job: Value,
-    /// Its Pods; of many, some.
+    /// Its Pods; of many, a sample.
     pub(super) pods: Vec<Value>,
-    /// Whether these are all.
+    /// `pods` has all of them.
     pub(super) all_pods: bool,
     /// Events about the Job.
     pub(super) events: Vec<Value>,
 }
 
-/// Why a Job that has not ended does not come along, with a controller of these options.
+/// Returns why an unfinished Job makes no progress, under a controller with these options.
 pub(super) fn why(options: &Options, objects: &JobObjects, now: Time) -> Option<String> {
     nobodys(options, &objects.job)
         .or_else(|| {
@@ -42,7 +42,7 @@ pub(super) fn why(options: &Options, objects: &JobObjects, now: Time) -> Option<
         })
 }
 
-/// A Job that this controller is not to touch.
+/// Returns the reason if this controller must not manage the Job.
 fn nobodys(options: &Options, job: &Value) -> Option<String> {
     if !options.controllers.job {
         return Some("the Job controller is off (--controllers)".to_owned());
@@ -56,7 +56,7 @@ fn nobodys(options: &Options, job: &Value) -> Option<String> {
     unmanaged(options, job)
 }
 
-/// The other controller that a Job names, if it names one, and a remedy: no other controller runs here.
+/// Returns the other controller that a Job names, if it names one, and a remedy: no other controller runs here.
 pub(super) fn unmanaged(options: &Options, job: &Value) -> Option<String> {
     let manager = job["spec"]["managedBy"].as_str();
     if options.mode.manages_name(manager) {
@@ -75,14 +75,14 @@ pub(super) fn unmanaged(options: &Options, job: &Value) -> Option<String> {
     }
 }
 
-/// Until when no Pod is made after others have failed.
+/// Returns the end of the backoff after failed Pods.
 fn backing_off(backoff: Exponential, objects: &JobObjects, now: Time) -> Option<String> {
     let job = &objects.job;
     let until = |failures: u32, last: Time| last + backoff.delay(failures);
     let later = |due: Time| (due > now).then(|| format!("until {}", clock(due)));
     let failed = objects.pods.iter().filter(|pod| is(pod, "Failed"));
     if job["spec"]["backoffLimitPerIndex"].is_u64() {
-        // Of an index, its last Pod decides.
+        // The last Pod of an index decides.
         let mut indexes: BTreeMap<u32, Time> = BTreeMap::new();
         let ended = |field: &str| {
             let text = job["status"][field].as_str().unwrap_or_default();
@@ -127,7 +127,7 @@ fn backing_off(backoff: Exponential, objects: &JobObjects, now: Time) -> Option<
     ))
 }
 
-/// Pods that the server does not let the controller make.
+/// Returns why the server refuses the Job's new Pods.
 fn refused(objects: &JobObjects) -> Option<String> {
     let (spec, status) = (&objects.job["spec"], &objects.job["status"]);
     let left = spec["completions"]
@@ -145,7 +145,7 @@ fn refused(objects: &JobObjects) -> Option<String> {
     Some(format!("no Pod can be made: {}", text(&last["message"])))
 }
 
-/// Pods that find no node.
+/// Returns why Pods are not scheduled.
 fn pending(objects: &JobObjects) -> Option<String> {
     let homeless = |pod: &&Value| is(pod, "Pending") && pod["spec"]["nodeName"].is_null();
     let pending: Vec<&Value> = objects.pods.iter().filter(homeless).collect();
@@ -157,14 +157,14 @@ fn pending(objects: &JobObjects) -> Option<String> {
     let gates = first["spec"]["schedulingGates"].as_array();
     let why = match refusal {
         _ if gates.is_some_and(|gates| !gates.is_empty()) => "scheduling gates are left",
-        // Hollow nodes say what a Pod lacks in each of them; the first sentence is what matters.
+        // The message names the missing resources per hollow node; the first sentence matters.
         Some(message) => message.split(". ").next().unwrap_or_default(),
         None => "no node has taken it",
     };
     Some(format!("{count} pending: {why}"))
 }
 
-/// Containers that wait for their next start.
+/// Returns a Pod with a container that waits for its restart.
 fn waiting(objects: &JobObjects) -> Option<String> {
     let mut live = objects.pods.iter().filter(|pod| !is(pod, "Failed"));
     live.find_map(|pod| {
@@ -175,7 +175,7 @@ fn waiting(objects: &JobObjects) -> Option<String> {
     })
 }
 
-/// What failed Pods ended with, the most frequent first; of an Indexed Job with the indexes.
+/// Returns the causes of failed Pods, the most frequent first; of an Indexed Job with the indexes.
 pub(super) fn failures(pods_seen: &[Value]) -> Vec<String> {
     let mut causes: BTreeMap<String, (u64, IndexSet)> = BTreeMap::new();
     for pod in pods_seen.iter().filter(|pod| is(pod, "Failed")) {
@@ -197,7 +197,7 @@ pub(super) fn failures(pods_seen: &[Value]) -> Vec<String> {
     words.collect()
 }
 
-/// What a failed Pod ended with.
+/// Returns the cause of a Pod's failure.
 fn cause(pod: &Value) -> String {
     let status = &pod["status"];
     let lists = ["initContainerStatuses", "containerStatuses"];
@@ -218,7 +218,7 @@ fn cause(pod: &Value) -> String {
     }
 }
 
-/// When a Pod's last container ended.
+/// Returns the time at which a Pod's last container ended.
 fn finished(pod: &Value) -> Option<Time> {
     let statuses = list(&pod["status"]["containerStatuses"]);
     let ends = statuses.filter_map(|it| it["state"]["terminated"]["finishedAt"].as_str());
@@ -240,7 +240,7 @@ fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or(0)
 }
 
-/// The items of a list; none if it is none.
+/// Iterates over a list; over nothing if the value is no list.
 pub(super) fn list(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
 }
@@ -256,7 +256,7 @@ fn pods(count: u64) -> String {
     }
 }
 
-/// The time of day, by the clocks of UTC.
+/// Formats a time of day in UTC.
 fn clock(at: Time) -> String {
     let text = at.to_rfc3339();
     let time = text.split_once('T').map_or(text.as_str(), |(_, time)| time);
@@ -276,7 +276,7 @@ mod tests {
         json!({"metadata": {"name": "j", "namespace": "d"}, "spec": spec, "status": status})
     }
 
-    /// A Pod that ended so many seconds ago with this code.
+    /// Returns a Pod that ended `ago` seconds ago with this exit code.
     fn ended(code: i64, ago: i64, annotations: Value) -> Value {
         let at = Time::from_secs(NOW - ago).to_rfc3339();
         let end = json!({"exitCode": code, "reason": "Error", "finishedAt": at});
@@ -351,7 +351,7 @@ mod tests {
             events.clone(),
         );
         assert_eq!(said, "no Pod can be made: quota");
-        // All that were wanted are there by now.
+        // All wanted Pods exist by now.
         let said = why(
             &Options::default(),
             job(wanted, json!({"active": 3})),

@@ -1,4 +1,4 @@
-//! Says how it all ended.
+//! Prints the outcome of a run.
 
 use std::io::IsTerminal as _;
 
@@ -26,7 +26,7 @@ pub(super) fn print(following: &Following, output: Output) -> Result<(), OutputE
     crate::cli::print(&text)
 }
 
-/// The width of the terminal, if standard output is one.
+/// Returns the width of the terminal, if standard output is one.
 fn width() -> Option<usize> {
     let is_terminal = std::io::stdout().is_terminal();
     let (width, _) = is_terminal.then(terminal::size)?.ok()?;
@@ -56,7 +56,7 @@ fn json(following: &Following) -> Value {
     json!({"jobs": jobs.collect::<Vec<_>>()})
 }
 
-/// A table; `width` is that of the terminal, if it goes to one.
+/// Formats a table; `width` is that of the terminal, if it goes to one.
 fn table(following: &Following, width: Option<usize>) -> String {
     let head = ["JOB", "RESULT", "SUCCEEDED", "FAILED", "WALL", "PODS/S"].map(str::to_owned);
     let rows = following.jobs.iter().map(|job| {
@@ -75,7 +75,7 @@ fn table(following: &Following, width: Option<usize>) -> String {
     let all = || std::iter::once(&head).chain(&rows);
     let mut widths: [usize; 6] =
         std::array::from_fn(|at| all().map(|row| row[at].chars().count()).max().unwrap_or(0));
-    // On a terminal a name gives way, as numbers in the wrong column cannot be read.
+    // On a terminal the name is shortened: numbers in the wrong column cannot be read.
     let numbers: usize = widths[1..].iter().map(|width| width + GAP).sum();
     if let Some(width) = width {
         widths[0] = widths[0].min(width.saturating_sub(numbers).max(LEAST_NAME));
@@ -109,10 +109,11 @@ fn table(following: &Following, width: Option<usize>) -> String {
 const GAP: usize = 2;
 const INDENT: usize = 4;
 
-/// A name is not cut to less.
+/// Minimum width of the name column.
 const LEAST_NAME: usize = 12;
 
-/// What is worth a line of its own: why it failed or has not ended, which indexes, and how its Pods ended.
+/// Returns further lines about a Job: why it failed or has not ended, its failed indexes, and the causes of failed
+/// Pods.
 fn details(job: &Followed) -> Vec<String> {
     let mut lines = Vec::new();
     match job.end {
@@ -132,10 +133,10 @@ fn details(job: &Followed) -> Vec<String> {
     lines
 }
 
-/// The most kinds of failure that are shown for one Job.
+/// Maximum number of causes shown for one Job.
 const MOST_CAUSES: usize = 5;
 
-/// Reason and message of a failed Job.
+/// Returns reason and message of a failed Job.
 fn why(job: &Followed) -> String {
     let mut conditions = list(&job.status["conditions"]);
     let failed = conditions.find(|condition| condition["type"] == "Failed");

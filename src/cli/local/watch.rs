@@ -1,4 +1,4 @@
-//! Follows the Jobs that were given, to their ends.
+//! Follows the given Jobs until they end.
 
 use std::time::{Duration, Instant};
 
@@ -18,31 +18,31 @@ use super::{
     standstill::{failures, list, text, unmanaged, why},
 };
 
-/// One of the Jobs that were given.
+/// One of the given Jobs.
 #[derive(Clone, Debug)]
 pub(super) struct Followed {
     pub(super) namespace: String,
     pub(super) name: String,
     pub(super) uid: String,
-    /// How many Pods or indexes must succeed.
+    /// Number of Pods or indexes that must succeed.
     pub(super) wanted: u64,
     /// The status as last seen.
     pub(super) status: Value,
     started: Instant,
-    /// How long it took, and whether it ended well.
+    /// Its duration, and true if it completed.
     pub(super) end: Option<(Duration, bool)>,
-    /// When its status last changed.
+    /// Time of the last change of its status.
     changed: Instant,
-    /// Why it stands still, if it does.
+    /// Reason why it makes no progress.
     pub(super) why: Option<String>,
-    /// It names a controller that does not run here, so nothing will become of it.
+    /// It names a controller that does not run here, so nothing will happen to it.
     pub(super) is_unmanaged: bool,
-    /// What its failed Pods ended with, once it has ended or nobody waits any longer.
+    /// Causes of its failed Pods, set once it has ended or is no longer awaited.
     pub(super) failures: Vec<String>,
 }
 
 impl Followed {
-    /// A Job that was just created, as the server answered, for a controller of these options.
+    /// Creates it from the server's answer to the creation, for a controller with these options.
     pub(super) fn new(job: &Value, options: &Options, started: Instant) -> Self {
         let text = |field: &str| text(&job["metadata"][field]).to_owned();
         let why = unmanaged(options, job);
@@ -61,18 +61,18 @@ impl Followed {
         }
     }
 
-    /// A counter of the status.
+    /// Returns a counter of the status.
     pub(super) fn count(&self, field: &str) -> u64 {
         self.status[field].as_u64().unwrap_or(0)
     }
 
-    /// How long it has taken so far, or took.
+    /// Returns its duration so far, or in total.
     pub(super) fn wall(&self) -> Duration {
         self.end
             .map_or_else(|| self.started.elapsed(), |(wall, _)| wall)
     }
 
-    /// True if its status says that it is suspended.
+    /// Returns true if its status says that it is suspended.
     pub(super) fn is_suspended(&self) -> bool {
         self.has_condition("Suspended")
     }
@@ -82,7 +82,7 @@ impl Followed {
         conditions.any(|it| it["type"] == kind && it["status"] == "True")
     }
 
-    /// Whether its status has not changed for a while.
+    /// Returns true if its status has not changed for a while.
     fn stands_still(&self) -> bool {
         // A status is written rarely while Pods run, and they may run long.
         let patience = if self.count("active") > 0 { 3 } else { 1 };
@@ -118,21 +118,21 @@ impl Following {
         Self { jobs, by_uid }
     }
 
-    /// Returns true once every Job has ended that a controller works on here.
+    /// Returns true once every Job has ended that a controller here works on.
     pub(super) fn is_over(&self) -> bool {
         self.jobs
             .iter()
             .all(|job| job.end.is_some() || job.is_unmanaged)
     }
 
-    /// Whether every Job has ended well.
+    /// Returns true if every Job is Complete.
     pub(super) fn all_complete(&self) -> bool {
         self.jobs
             .iter()
             .all(|job| matches!(job.end, Some((_, true))))
     }
 
-    /// Follows the Jobs until [`Self::is_over`]. Calls `show` after each change, and now and then without one.
+    /// Follows the Jobs until [`Self::is_over`]. Calls `show` after each change, and periodically.
     pub(super) async fn run(
         &mut self,
         client: &Client,
@@ -156,7 +156,7 @@ impl Following {
                 let now = instant();
                 if now >= next_look {
                     self.find_reasons(client, options).await;
-                    // However long it takes, it is a small part of the time.
+                    // Limits these requests to a small part of the time, however long they take.
                     next_look = instant() + QUIET.max(now.elapsed() * 20);
                 }
                 show(self);
@@ -165,7 +165,7 @@ impl Following {
         Ok(())
     }
 
-    /// Looks for the reason why Jobs make no progress. A failed request is no reason to end.
+    /// Updates the reasons why Jobs make no progress. A failed request does not end the run.
     async fn find_reasons(&mut self, client: &Client, options: &Options) {
         let still = self.jobs.iter_mut().filter(|job| job.stands_still());
         for job in still.take(MOST_ASKED) {
@@ -175,7 +175,7 @@ impl Following {
         }
     }
 
-    /// Looks once more at the end: why Jobs have not ended, and what failed.
+    /// Reads the Jobs once more at the end: why they have not ended, and the causes of failures.
     pub(super) async fn conclude(&mut self, client: &Client, options: &Options) {
         let odd = |job: &&mut Followed| {
             let complete = matches!(job.end, Some((_, true)));
@@ -208,11 +208,11 @@ impl Following {
     }
 }
 
-/// How long nothing may happen before the reason is looked for.
+/// Time without a change after which the reason is looked up.
 const QUIET: Duration = Duration::from_secs(1);
 
-/// The most Jobs that are looked at: nobody reads more reasons.
+/// Maximum number of Jobs that are read for reasons: a user reads no more.
 const MOST_ASKED: usize = 16;
 
-/// How often progress is shown, though nothing happened.
+/// Interval at which progress is shown without a change.
 const TICK: Duration = Duration::from_millis(200);

@@ -1,10 +1,10 @@
-//! When an Event happened.
+//! Reads the time of an Event.
 
 use k8s_openapi::{api::core::v1::Event, jiff::Timestamp};
 
 use crate::model::Time;
 
-/// When it happened last. Old and new clients write that in different places.
+/// Returns the last time at which it happened. Old and new clients store that in different fields.
 pub(in crate::cli) fn event_time(event: &Event) -> Time {
     let time = |at: &Timestamp| Time::from_millis(at.as_millisecond());
     let series = event

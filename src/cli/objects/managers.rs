@@ -1,16 +1,16 @@
-//! The names of controllers that `spec.managedBy` may mean.
+//! Detects typos in `spec.managedBy`.
 
 use strsim::levenshtein;
 
 use crate::model::{DEFAULT_MANAGER, OWN_MANAGER};
 
-/// Names that people mean: the built-in controller's, lakh's, and Kueue's for Jobs that run on another cluster.
+/// Common names: the built-in controller's, lakh's, and Kueue's for Jobs that run on another cluster.
 const KNOWN: [&str; 3] = [DEFAULT_MANAGER, OWN_MANAGER, "kueue.x-k8s.io/multikueue"];
 
-/// A name that differs from a known one in so many letters may be mistyped. Two: letters that were swapped.
+/// The edit distance of a likely typo. Two, for letters that were swapped.
 const TYPO: usize = 2;
 
-/// The name that was meant, if this one is spelled nearly as a known one or as `own`.
+/// Returns the common name, or `own`, that this one is likely a typo of.
 pub(in crate::cli) fn meant_manager<'a>(name: &str, own: &'a str) -> Option<&'a str> {
     let mut known = KNOWN.into_iter().chain([own]);
     known.find(|known| *known != name && levenshtein(known, name) <= TYPO)

@@ -1,27 +1,27 @@
-//! What of a ResourceQuota is used up, so that Pods are refused.
+//! Finds the resources of a ResourceQuota that are used up, so that Pods are refused.
 
 use k8s_openapi::{api::core::v1::ResourceQuota, apimachinery::pkg::api::resource::Quantity};
 
 use crate::model::{Suffix, WrittenQuantity};
 
-/// No further Pod can be made where one of these is used up.
+/// Resources that every Pod needs.
 const OF_PODS: [&str; 2] = ["pods", "count/pods"];
 
-/// A Pod that asks for one of these cannot be made where it is used up, nor for any other of [`OF_CONTAINERS`].
+/// Compute resources. A quota that is used up refuses Pods that request them. The same holds for [`OF_CONTAINERS`].
 const OF_RESOURCES: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
 
-/// What quotas of resources of containers begin with; but for [`OF_CLAIMS`].
+/// Prefixes of quotas for the containers' resources, except [`OF_CLAIMS`].
 const OF_CONTAINERS: [&str; 2] = ["requests.", "limits."];
 
-/// It is claims to volumes that ask for this.
+/// A quota for PersistentVolumeClaims.
 const OF_CLAIMS: &str = "requests.storage";
 
-/// Whether no Pod at all can be made where this is used up.
+/// Returns true if no Pod at all can be created once this resource is used up.
 pub(in crate::cli) fn is_of_all_pods(resource: &str) -> bool {
     OF_PODS.contains(&resource)
 }
 
-/// What of a quota is used up: resource, used, limit.
+/// Returns the resources of a quota that are used up: resource, used, limit.
 pub(in crate::cli) fn used_up(quota: &ResourceQuota) -> Vec<(&str, &str, &str)> {
     let Some(status) = &quota.status else {
         return Vec::new();
@@ -43,7 +43,7 @@ pub(in crate::cli) fn used_up(quota: &ResourceQuota) -> Vec<(&str, &str, &str)> 
     used_up.collect()
 }
 
-/// A quantity as a number, to compare: what is lost behind the sixteenth digit matters to nobody.
+/// Converts a quantity to a number, for comparison. Digits beyond the sixteenth are lost.
 fn amount(text: &str) -> Option<f64> {
     let WrittenQuantity {
         digits,

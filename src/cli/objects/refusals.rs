@@ -55,7 +55,7 @@ impl RefusedWrite {
     }
 }
 
-/// Why a write was refused. The first one whose words are in the message is taken.
+/// The reason why a write was refused. The first one with its words in the message applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::cli) enum Refuser {
     /// A quota that is used up.
@@ -68,22 +68,24 @@ pub(in crate::cli) enum Refuser {
     PodSecurity,
     /// A ValidatingAdmissionPolicy.
     Policy,
-    /// The controller lacks the right.
+    /// The controller lacks the permission.
     Rights,
-    /// There is no such service account.
+    /// The service account does not exist.
     ServiceAccount,
-    /// There is no such priority class.
+    /// The priority class does not exist.
     PriorityClass,
     /// etcd has reached its quota.
     StoreFull,
-    /// The server, or a server behind it, answers 429.
+    /// The server, or a server behind it, responds with 429.
     Busy,
+    /// No response, or none from an API server.
+    NoAnswer,
     Other,
 }
 
 /// Words of the server's messages. Source: the admission plugins, the authorizer and the filters of kube-apiserver 1.36,
 /// and `api/v3rpc/rpctypes/error.go` of etcd 3.6.
-const KNOWN_BY: [(&str, Refuser); 13] = [
+const KNOWN_BY: [(&str, Refuser); 14] = [
     ("exceeded quota: ", Refuser::Quota),
     ("failed quota: ", Refuser::QuotaWithoutRequests),
     ("failed calling webhook", Refuser::WebhookAway),
@@ -94,12 +96,13 @@ const KNOWN_BY: [(&str, Refuser); 13] = [
     ("error looking up service account", Refuser::ServiceAccount),
     ("no PriorityClass with name", Refuser::PriorityClass),
     ("database space exceeded", Refuser::StoreFull),
+    (": no answer", Refuser::NoAnswer),
     ("Too many requests", Refuser::Busy),
     ("too many requests", Refuser::Busy),
     ("Too Many Requests", Refuser::Busy),
 ];
 
-/// The message of a refusal, taken apart.
+/// A refusal's message and its reason.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::cli) struct Refusal<'a> {
     pub(in crate::cli) refuser: Refuser,
@@ -107,7 +110,7 @@ pub(in crate::cli) struct Refusal<'a> {
 }
 
 impl<'a> Refusal<'a> {
-    /// Reads the message of an Event.
+    /// Parses the message of an Event.
     pub(in crate::cli) fn of(message: &'a str) -> Self {
         let mut known = KNOWN_BY.iter();
         let refuser = known
@@ -116,11 +119,12 @@ impl<'a> Refusal<'a> {
         Self { refuser, message }
     }
 
-    /// The words that give the reason, without the names that stand before them.
+    /// Returns the part of the message with the reason, without the object names before it.
     pub(in crate::cli) fn words(&self) -> String {
         let starts: &[&str] = match self.refuser {
             Refuser::Webhook => &["denied the request: "],
             Refuser::WebhookAway => &["failed to call webhook: ", "is forbidden: "],
+            Refuser::NoAnswer => &[": no answer: "],
             _ => &["is forbidden: "],
         };
         let mut starts = starts.iter();
@@ -134,7 +138,7 @@ impl<'a> Refusal<'a> {
         cut(words.trim_end_matches('.'), LONGEST)
     }
 
-    /// The name of the webhook.
+    /// Returns the name of the webhook.
     pub(in crate::cli) fn webhook(&self) -> &'a str {
         let start = match self.refuser {
             Refuser::WebhookAway => "failed calling webhook \"",
@@ -143,24 +147,24 @@ impl<'a> Refusal<'a> {
         self.between(start, "\"")
     }
 
-    /// The user that lacks a right.
+    /// Returns the user that lacks a permission.
     pub(in crate::cli) fn user(&self) -> &'a str {
         self.between("User \"", "\"")
     }
 
-    /// The right that the user lacks: `patch jobs/status`.
+    /// Returns the permission that the user lacks: `patch jobs/status`.
     pub(in crate::cli) fn right(&self) -> String {
         let verb = self.between("\" cannot ", " resource");
         format!("{verb} {}", self.between("resource \"", "\""))
     }
 
-    /// The part of the message between two texts, or up to its end if the second is missing.
+    /// Returns the part of the message between two texts, or up to its end if the second is missing.
     pub(in crate::cli) fn between(&self, start: &str, end: &str) -> &'a str {
         let rest = self.message.split_once(start).map_or("", |(_, rest)| rest);
         rest.split_once(end).map_or(rest, |(found, _)| found)
     }
 
-    /// Half a sentence: `the admission webhook w refuses updates of the Job's status: no`.
+    /// Formats half a sentence: `the admission webhook w refuses updates of the Job's status: no`.
     pub(in crate::cli) fn sentence(&self, writes: &str) -> String {
         let words = self.words();
         match self.refuser {
@@ -183,12 +187,15 @@ impl<'a> Refusal<'a> {
             Refuser::StoreFull => {
                 format!("the API server's store is full, so that {writes} fail: {words}")
             }
+            Refuser::NoAnswer => {
+                format!("the API server does not answer {writes}: {words}")
+            }
             Refuser::Busy => format!("the API server is too busy for {writes}: {words}"),
             _ => format!("the API server refuses {writes}: {words}"),
         }
     }
 
-    /// The remedy for a refused write of a controller that works: what to change, and never a second controller.
+    /// Returns the remedy for a refused write of a controller that works. It never recommends a second controller.
     pub(in crate::cli) fn remedy(&self) -> &'static str {
         match self.refuser {
             Refuser::Webhook => {
@@ -207,6 +214,10 @@ impl<'a> Refusal<'a> {
             Refuser::StoreFull => {
                 "compact and defragment etcd and disarm its alarm (etcdctl alarm disarm), or raise its \
                  --quota-backend-bytes; the controller tries again by itself"
+            }
+            Refuser::NoAnswer => {
+                "look at what is between the controller and the API server (network, proxy, certificate, open files) and at \
+                 the controller's log; it tries again by itself"
             }
             Refuser::Busy => "wait: the controller tries again by itself",
             _ => "do what that message says; the controller tries again by itself",
@@ -240,6 +251,16 @@ mod tests {
                 "Error creating: Too many requests, please try again later.",
                 Refuser::Busy,
                 "Too many requests, please try again later",
+            ),
+            (
+                "Error updating the Job's status: no answer: connection reset",
+                Refuser::NoAnswer,
+                "connection reset",
+            ),
+            (
+                "Error deleting: no answer within 60 s",
+                Refuser::NoAnswer,
+                "no answer within 60 s",
             ),
             ("no", Refuser::Other, "no"),
         ] {

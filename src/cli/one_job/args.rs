@@ -1,4 +1,4 @@
-//! The arguments that name a Job and its cluster.
+//! Defines the arguments that name a Job and its cluster.
 
 use std::path::PathBuf;
 
@@ -32,15 +32,15 @@ pub(in crate::cli) struct JobArgs {
     context: Option<String>,
 }
 
-/// A Job's name as people write it.
+/// A Job's name, as users write it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::cli) struct JobName(String);
 
-/// What kubectl lets people write before a Job's name.
+/// Prefixes that kubectl accepts before a Job's name.
 const KINDS: [&str; 4] = ["job", "jobs", "job.batch", "jobs.batch"];
 
 impl JobName {
-    /// Reads `NAME`, `job/NAME` and the like.
+    /// Parses `NAME`, `job/NAME` and the like.
     pub(in crate::cli) fn parse(text: &str) -> Result<Self, String> {
         let name = match text.split_once('/') {
             Some((kind, name)) if KINDS.contains(&kind) => name,
@@ -55,7 +55,7 @@ impl JobName {
 }
 
 impl JobArgs {
-    /// Where to ask, and for which Job.
+    /// Returns a client of the cluster, and the Job's key.
     pub(in crate::cli) async fn asker(&self) -> Result<(Asker, JobKey), Problem> {
         let namespace = self.namespace.as_ref();
         if let Some(odd) = namespace.filter(|name| !is_subdomain(name)) {
@@ -74,7 +74,7 @@ impl JobArgs {
     }
 }
 
-/// A Job that could not be seen.
+/// Returns the error for a Job that could not be read.
 pub(in crate::cli) fn no_job(asker: &Asker, key: &JobKey, error: &ApiError) -> Problem {
     let url = asker.url();
     match error.kind {

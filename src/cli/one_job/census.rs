@@ -1,6 +1,6 @@
-//! What the Pods of a Job tell together: each is looked at once, and of most only that they were there is kept.
+//! Aggregates a Job's Pods: each is read once, and of most only counts are kept.
 //!
-//! Must not: ask anybody, or judge.
+//! Must not: send requests, or judge.
 
 use std::collections::BTreeMap;
 
@@ -14,50 +14,50 @@ use crate::{
 
 use super::pending::{PendingGroup, PendingKind, pending};
 
-/// As many kinds of words are kept apart: a message may be another one in each Pod.
+/// Maximum number of groups with distinct messages: a message may differ in each Pod.
 const MOST_GROUPS: usize = 64;
 
-/// See the module's text.
+/// Counts and examples of a Job's Pods. Pass each Pod to [`take`](Self::take), then call [`finish`](Self::finish).
 #[derive(Clone, Debug, Default)]
 pub(in crate::cli) struct PodCensus {
-    /// Pods of the Job that were looked at.
+    /// Number of the Job's Pods that were read.
     pub(in crate::cli) seen: u32,
-    /// Not ended, not being deleted, and not running yet.
+    /// Pods that are not ended, not being deleted, and not running yet.
     pub(in crate::cli) pending: u32,
-    /// Why Pods do not run, most of them first.
+    /// Reasons why Pods do not run; after [`finish`](Self::finish) the most frequent first.
     pub(in crate::cli) waiting: Vec<PendingGroup>,
     /// Each Pod that failed.
     pub(in crate::cli) failed: FailedPods,
-    /// Ends of containers that were started again in their Pods.
+    /// Number of container restarts.
     pub(in crate::cli) restarts: u32,
-    /// When the last of the Pods that succeeded did, if these were looked at.
+    /// Time of the last success, if succeeded Pods were read.
     pub(in crate::cli) last_success: Option<Time>,
-    /// Whether these were looked at.
+    /// Succeeded Pods were read.
     pub(in crate::cli) has_successes: bool,
-    /// Being deleted and not ended yet.
+    /// Pods that are being deleted and have not ended yet.
     pub(in crate::cli) terminating: AlikePods,
-    /// Ended and not counted yet, by their finalizers.
+    /// Pods that have ended and are not counted yet, by their finalizers.
     pub(in crate::cli) uncounted: AlikePods,
-    /// Pods to be deleted that something else than the counting keeps, by its finalizer.
+    /// Pods to be deleted that are kept by a finalizer other than the tracking one, by finalizer.
     pub(in crate::cli) kept: BTreeMap<CompactString, AlikePods>,
-    /// The indexes with a Pod that is neither ended nor being deleted, as far as these were looked at.
+    /// Indexes with a Pod that is neither ended nor being deleted, among the Pods that were read.
     pub(in crate::cli) live_indexes: IndexSet,
-    /// Those of them whose Pod does not run yet.
+    /// Those of them with a Pod that does not run yet.
     pub(in crate::cli) pending_indexes: IndexSet,
 }
 
-/// Some Pods, by one of them.
+/// Pods in the same state, with one example.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::cli) struct AlikePods {
     pub(in crate::cli) count: u32,
-    /// The one that is so for the longest.
+    /// The Pod that has been in this state for longest.
     pub(in crate::cli) example: CompactString,
     pub(in crate::cli) node: CompactString,
     pub(in crate::cli) since: Option<Time>,
 }
 
 impl PodCensus {
-    /// Looks at a Pod of the Job.
+    /// Adds a Pod of the Job.
     pub(in crate::cli) fn take(&mut self, pod: PodDetails) {
         self.seen += 1;
         let is_over = pod.phase.is_terminal();
@@ -121,13 +121,13 @@ impl PodCensus {
         }
     }
 
-    /// Sums up: the most frequent comes first.
+    /// Sorts the groups by frequency. Call it after the last Pod.
     pub(in crate::cli) fn finish(&mut self) {
         self.waiting
             .sort_by_key(|group| std::cmp::Reverse(group.count));
     }
 
-    /// Pods that wait for one thing, whatever their words, and the group with the most frequent.
+    /// Returns the number of Pods that wait for one thing, whatever their messages, and their most frequent group.
     pub(in crate::cli) fn waiting_for(&self, kind: PendingKind) -> Option<(u32, &PendingGroup)> {
         let mut groups = self.waiting.iter().filter(|group| group.kind == kind);
         let count = groups.clone().map(|group| group.count).sum();

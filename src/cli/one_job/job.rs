@@ -1,4 +1,4 @@
-//! A Job with what people want to know of it beside what a controller reads.
+//! Decodes a Job with details that users need and the controller does not read.
 //!
 //! Must not: judge.
 
@@ -12,35 +12,35 @@ use crate::{
     wire::{DecodedJob, decode_job},
 };
 
-/// See the module's text.
+/// A Job and further fields of its object, for display.
 #[derive(Clone, Debug)]
 pub(in crate::cli) struct JobDetails {
     pub(in crate::cli) job: Job,
-    /// Which Pods it means.
+    /// The selector of its Pods.
     pub(in crate::cli) selector: Option<Selector>,
     pub(in crate::cli) created: Option<Time>,
-    /// Since when it is being deleted.
+    /// Time of its deletion request.
     pub(in crate::cli) deletion: Option<Time>,
-    /// What keeps it from going.
+    /// The finalizers that keep it.
     pub(in crate::cli) finalizers: Vec<String>,
-    /// The queue that it is in, of a queue manager that suspends Jobs.
+    /// Its queue, if a queue manager that suspends Jobs has one for it.
     pub(in crate::cli) queue: Option<String>,
-    /// Who has written `spec.suspend` last.
+    /// The last writer of `spec.suspend`.
     pub(in crate::cli) suspender: Option<JobWriterDetails>,
-    /// Who has written its status last.
+    /// The last writer of its status.
     pub(in crate::cli) status_writer: Option<JobWriterDetails>,
     /// The service account of its Pods.
     pub(in crate::cli) service_account: String,
 }
 
-/// Somebody who has written fields of a Job.
+/// A manager that has written fields of a Job, from `managedFields`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::cli) struct JobWriterDetails {
     pub(in crate::cli) manager: String,
     pub(in crate::cli) at: Option<Time>,
 }
 
-/// The label by which Kueue's queues take Jobs.
+/// The label that assigns Jobs to Kueue's queues.
 const QUEUE: &str = "kueue.x-k8s.io/queue-name";
 
 #[derive(Deserialize)]
@@ -88,7 +88,7 @@ struct RawJobTemplateSpecDetails {
 }
 
 impl JobDetails {
-    /// Reads a Job's JSON.
+    /// Decodes a Job's JSON.
     pub(in crate::cli) fn read(json: &str) -> Result<Self, serde_json::Error> {
         let DecodedJob { job, selector, .. } = decode_job(json)?;
         let RawJobDetails { metadata, spec } = serde_json::from_str(json)?;
@@ -123,14 +123,14 @@ impl JobDetails {
         &self.job.status
     }
 
-    /// How it ended, if it has.
+    /// Returns the condition with which it ended, if it has.
     pub(in crate::cli) fn end(&self) -> Option<&Condition> {
         let ends = [ConditionKind::Complete, ConditionKind::Failed];
         let mut ends = ends.into_iter();
         ends.find_map(|end| self.status().true_condition(end))
     }
 
-    /// How it is going to end, if it is known before its last Pod has ended.
+    /// Returns the condition that decides its outcome before its last Pod has ended.
     pub(in crate::cli) fn verdict(&self) -> Option<&Condition> {
         let verdicts = [
             ConditionKind::SuccessCriteriaMet,
@@ -140,12 +140,12 @@ impl JobDetails {
         verdicts.find_map(|verdict| self.status().true_condition(verdict))
     }
 
-    /// The indexes that have succeeded.
+    /// Returns the indexes that have succeeded.
     pub(in crate::cli) fn completed_indexes(&self) -> IndexSet {
         self.indexes(&self.status().completed_indexes)
     }
 
-    /// The indexes that have failed for good.
+    /// Returns the indexes that have failed for good.
     pub(in crate::cli) fn failed_indexes(&self) -> IndexSet {
         self.indexes(self.status().failed_indexes.as_deref().unwrap_or_default())
     }
@@ -154,7 +154,7 @@ impl JobDetails {
         IndexSet::parse(text, self.job.spec.completions.unwrap_or(u32::MAX))
     }
 
-    /// What is still to succeed, if that is a number.
+    /// Returns the number of completions still needed, if `completions` is set.
     pub(in crate::cli) fn left(&self) -> Option<u32> {
         let completions = self.job.spec.completions?;
         let failed = match self.job.spec.per_index.is_some() {
@@ -165,14 +165,14 @@ impl JobDetails {
         Some(completions.saturating_sub(ended))
     }
 
-    /// How many Pods it wants to run at once by now.
+    /// Returns the number of Pods that should run at once now.
     pub(in crate::cli) fn wanted_at_once(&self) -> u32 {
         let parallelism = self.job.spec.parallelism;
         self.left()
             .map_or(parallelism, |left| parallelism.min(left))
     }
 
-    /// Whether a status has been written that says it has been taken up.
+    /// Returns true if a controller has written a status that shows that the Job has started.
     pub(in crate::cli) fn has_begun(&self) -> bool {
         self.status().has_begun()
     }

@@ -1,14 +1,21 @@
-//! Looks at a Job: asks the API server, with the rights of whoever runs it, for no more than is needed.
+//! Reads a Job and its surroundings from the API server with the user's rights, and no more than is needed.
 //!
-//! Of Pods, those that have succeeded and those that run are left out where nothing is to be learned of them: of a Job
-//! of 100,000 Pods they are nearly all. What may not be read is kept as such; only the Job itself has to be seen.
+//! Succeeded and running Pods are not read where they show nothing: in a Job of 100,000 Pods they are nearly all. Reads
+//! that are forbidden are recorded as errors; only the Job itself must be readable.
 //!
 //! Must not: judge, or write anything.
 
-use k8s_openapi::api::core::v1::{Event, ResourceQuota};
+use k8s_openapi::api::{
+    coordination::v1::Lease,
+    core::v1::{Event, ResourceQuota},
+};
 
 use crate::{
-    cli::ask::{Asker, Pages, Sight, Unseen},
+    cli::{
+        ask::{Asker, Pages, Sight, Unseen},
+        leader_election::SYSTEM_NAMESPACE,
+        objects::ServerLease,
+    },
     cluster::Result,
     model::{IndexSet, Job, JobKey, RestartPolicy, Time},
     wire::{ApiError, Call, Object, OddAnswer, PodDetails, paths},
@@ -16,34 +23,36 @@ use crate::{
 
 use super::{census::PodCensus, job::JobDetails, pending::PendingKind, waits::Waits};
 
-/// How much is asked for.
+/// Amount of data to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::cli) enum Depth {
     /// The Job and its Pods.
     Pods,
-    /// All by which one may see what holds it.
+    /// All objects that may show why it does not progress.
     Reasons,
 }
 
-/// What was seen.
+/// The objects that were read.
 #[derive(Debug)]
 pub(in crate::cli) struct JobSight {
-    /// By the server's clock, if it shows one.
+    /// Time by the server's clock; by ours if its answer has none.
     pub(in crate::cli) now: Time,
     pub(in crate::cli) job: JobDetails,
     pub(in crate::cli) pods: PodCensus,
-    /// Why not all Pods were seen that were asked for.
+    /// Errors of reading the Pods.
     pub(in crate::cli) pods_unseen: Vec<Unseen>,
     /// Events about the Job.
     pub(in crate::cli) events: Sight<Event>,
-    /// Events about a Pod whose containers are not made.
+    /// Events about a Pod that waits for the creation of its containers.
     pub(in crate::cli) pod_events: Sight<Event>,
     /// The quotas of its namespace.
     pub(in crate::cli) quotas: Sight<ResourceQuota>,
+    /// The Lease that shows that the API server cannot write, if it does and may be seen.
+    pub(in crate::cli) stuck_server: Option<ServerLease>,
 }
 
 impl JobSight {
-    /// A Job alone.
+    /// Creates one with a Job alone.
     pub(in crate::cli) fn of(job: JobDetails, now: Time) -> Self {
         Self {
             now,
@@ -53,10 +62,11 @@ impl JobSight {
             events: Sight::default(),
             pod_events: Sight::default(),
             quotas: Sight::default(),
+            stuck_server: None,
         }
     }
 
-    /// All that could not be seen.
+    /// Returns all errors.
     pub(in crate::cli) fn unseen(&self) -> Vec<Unseen> {
         let pods = self.pods_unseen.iter();
         let others = [
@@ -68,7 +78,7 @@ impl JobSight {
     }
 }
 
-/// Looks at a Job.
+/// Reads a Job and the objects of this depth.
 pub(in crate::cli) async fn look(asker: &Asker, key: &JobKey, depth: Depth) -> Result<JobSight> {
     let (job, now) = read_job(asker, key).await?;
     let mut sight = JobSight::of(job, now);
@@ -79,15 +89,17 @@ pub(in crate::cli) async fn look(asker: &Asker, key: &JobKey, depth: Depth) -> R
     let uid = sight.job.job.uid.to_string();
     let quotas = paths::collection("/api/v1", Some(&key.namespace), "resourcequotas");
     let namespace = &key.namespace;
-    let (events, quotas, ()) = tokio::join!(
+    let (events, quotas, stuck_server, ()) = tokio::join!(
         events(asker, namespace, &uid),
         asker.list_whole(quotas),
+        stuck_server(asker, sight.now),
         look_at_pods(asker, &mut sight, depth),
     );
+    sight.stuck_server = stuck_server;
     sight.events.take("Events of the Job", events);
     let what = format!("ResourceQuotas of namespace {namespace}");
     sight.quotas.take(&what, quotas);
-    // What a kubelet waits for to make containers, only its Events say.
+    // Only a Pod's Events show why a kubelet cannot create its containers yet.
     if let Some((_, group)) = sight.pods.waiting_for(PendingKind::Making) {
         let uid = group.example.uid.to_string();
         let events = self::events(asker, namespace, &uid).await;
@@ -97,7 +109,7 @@ pub(in crate::cli) async fn look(asker: &Asker, key: &JobKey, depth: Depth) -> R
     Ok(sight)
 }
 
-/// Looks at the Job alone.
+/// Reads the Job alone.
 pub(in crate::cli) async fn read_job(asker: &Asker, key: &JobKey) -> Result<(JobDetails, Time)> {
     let path = paths::job(&key.namespace, &key.name);
     let (body, now) = asker.get_at(&path).await?;
@@ -113,7 +125,18 @@ async fn events(asker: &Asker, namespace: &str, uid: &str) -> Result<Vec<Event>>
     asker.list_whole(path).await
 }
 
-/// Pods by their phase: nothing is asked for that the Job's status says as well.
+/// Finds the Lease of an API server that has stopped to renew it. Without the right to list Leases there is none.
+async fn stuck_server(asker: &Asker, now: Time) -> Option<ServerLease> {
+    let leases = "/apis/coordination.k8s.io/v1";
+    let path = paths::collection(leases, Some(SYSTEM_NAMESPACE), "leases");
+    let leases: Vec<Lease> = asker.list_whole(path).await.ok()?;
+    let leases = leases.iter();
+    let of_servers = leases.filter_map(|lease| ServerLease::read(lease, now));
+    let (newest, is_stuck) = ServerLease::newest(of_servers)?;
+    is_stuck.then_some(newest)
+}
+
+/// Field selectors of Pods by phase: no Pod is read if the Job's status shows as much.
 const TROUBLED: &str = "status.phase!=Succeeded,status.phase!=Running";
 const UNFINISHED: &str = "status.phase!=Succeeded";
 const RUNNING: &str = "status.phase=Running";
@@ -129,7 +152,7 @@ async fn look_at_pods(asker: &Asker, sight: &mut JobSight, depth: Depth) {
         let known = status.ready.unwrap_or(0).saturating_add(sight.pods.pending);
         let is_unready = status.active > known && first_phases(&job) == TROUBLED;
         if is_unready && depth == Depth::Reasons {
-            // Some that run are not ready: what is wrong with these is likely to be so with all of them.
+            // Some running Pods are not ready: a sample probably shows the cause for all of them.
             ask(asker, sight, RUNNING, Pages::First).await;
         }
         if !job.has_begun() && depth == Depth::Reasons {
@@ -144,21 +167,21 @@ async fn look_at_pods(asker: &Asker, sight: &mut JobSight, depth: Depth) {
     sight.pods.finish();
 }
 
-/// Whether Pods that have succeeded tell something.
+/// Returns true if succeeded Pods are needed.
 fn needs_successes(sight: &JobSight, depth: Depth) -> bool {
     let JobSight { now, job, pods, .. } = sight;
     if job.end().is_some() || job.job.spec.suspend {
         return false;
     }
-    // A success ends a row of failures, and with it the wait for them.
+    // A success ends a run of failures, and so the backoff.
     let ends_wait = job.status().succeeded > 0 && Waits::seeming(job, pods, *now).job.is_some();
-    // They may be kept, or not be counted.
+    // These Pods may be kept by finalizers, or may not be counted.
     let is_still = job.status().active == 0 && job.has_begun();
     let is_going = job.verdict().is_some() || job.job.deleting;
     ends_wait || (depth == Depth::Reasons && (is_still || is_going))
 }
 
-/// Whether a look lists the Pods of a Job that run, too.
+/// Returns true if a look lists the Job's running Pods, too.
 pub(in crate::cli) fn lists_running(job: &JobDetails) -> bool {
     first_phases(job) == UNFINISHED
 }
@@ -173,7 +196,7 @@ fn first_phases(job: &JobDetails) -> &'static str {
     }
 }
 
-/// Asks for the Job's Pods of some phases; whether there was an answer.
+/// Reads the Job's Pods in some phases; returns true if the server answered.
 async fn ask(asker: &Asker, sight: &mut JobSight, phases: &str, pages: Pages) -> bool {
     let JobSight { job, pods, .. } = sight;
     let (path, uid) = (pods_path(job, phases), job.job.uid);
@@ -182,7 +205,7 @@ async fn ask(asker: &Asker, sight: &mut JobSight, phases: &str, pages: Pages) ->
         *pods = before.clone();
         let take = |object: Object<'_>| {
             let pod = PodDetails::read(object)?;
-            // The selector may be anybody's.
+            // The selector may match other owners' Pods.
             if pod.owner == Some(uid) {
                 pods.take(pod);
             }
@@ -206,7 +229,7 @@ fn pods_path(job: &JobDetails, phases: &str) -> String {
     paths::pods_of_job(namespace, job.job.uid, job.selector.as_ref(), phases)
 }
 
-/// The indexes of which a Pod runs. Of these Pods no more is asked for than their metadata.
+/// Returns the indexes with a running Pod. Only the metadata of these Pods are read.
 pub(in crate::cli) async fn running_indexes(asker: &Asker, job: &JobDetails) -> Result<IndexSet> {
     let (path, uid) = (pods_path(job, RUNNING), job.job.uid);
     asker

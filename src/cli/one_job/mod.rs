@@ -1,7 +1,7 @@
-//! One Job, as `lakh status` and `lakh why` see it: the Job, what its Pods tell together, Events, quotas.
+//! Reads one Job for `lakh status` and `lakh why`: the Job, a summary of its Pods, Events and quotas.
 //!
-//! [`look()`] asks for no more than is needed. The rest is values: what is kept of Pods (`census`), what
-//! waits after them ([`Waits`]), how quick it goes ([`JobPace`]). Must not: say what is wrong, or print anything.
+//! [`look()`] sends the requests. The rest is values: the summary of Pods (`census`), backoffs after failures
+//! ([`Waits`]), the rate of completions ([`JobPace`]). Must not: judge, or print anything.
 
 mod args;
 mod census;

@@ -1,4 +1,4 @@
-//! How quick a Job goes, and how long what is left may take.
+//! Computes a Job's completion rate and the estimated time left.
 //!
 //! Must not: read a clock.
 
@@ -8,32 +8,32 @@ use crate::model::{ConditionKind, Time};
 
 use super::job::JobDetails;
 
-/// A rate is of this long at most: what was before says little of what comes.
+/// Window of a rate: older samples say little about the future.
 const WINDOW: Duration = Duration::from_secs(60);
 
-/// A rate of less time is chance.
+/// A rate over less time is chance.
 const SHORTEST: Duration = Duration::from_secs(1);
 
-/// See the module's text.
+/// Completion rate of a Job, and the time left at that rate.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(in crate::cli) struct JobPace {
-    /// Successes a second; none where it cannot be known.
+    /// Successes per second; none if unknown.
     pub(in crate::cli) rate: Option<f64>,
-    /// How long what is left takes at this rate.
+    /// Time until completion at this rate.
     pub(in crate::cli) left: Option<Duration>,
 }
 
-/// What had succeeded at some times, the last ones.
+/// Samples of `succeeded` with their times, over the last [`WINDOW`].
 #[derive(Clone, Debug, Default)]
 pub(in crate::cli) struct SeenSuccesses {
     seen: VecDeque<(Time, u32)>,
 }
 
 impl SeenSuccesses {
-    /// Takes in what is seen now.
+    /// Adds a sample.
     pub(in crate::cli) fn see(&mut self, job: &JobDetails, now: Time) {
         self.seen.push_back((now, job.status().succeeded));
-        // The first one that is too old stays, to begin with.
+        // The newest sample outside of the window stays, as its start.
         while self
             .seen
             .get(1)
@@ -43,7 +43,7 @@ impl SeenSuccesses {
         }
     }
 
-    /// The pace by what was seen; since the Job's start, if that is too little.
+    /// Returns the pace over the samples; if they are too few, the pace since the Job's start.
     pub(in crate::cli) fn pace(&self, job: &JobDetails, now: Time) -> JobPace {
         let whole = JobPace::of(job, now);
         let Some((first, before)) = self.seen.front() else {
@@ -51,7 +51,7 @@ impl SeenSuccesses {
         };
         let watched = now.since(*first);
         let more = job.status().succeeded.saturating_sub(*before);
-        // A Job whose Pods take long shows nothing for long.
+        // A Job with long-running Pods shows no success for a long time.
         if watched < SHORTEST * 5 || more == 0 || job.end().is_some() {
             return whole;
         }
@@ -60,7 +60,7 @@ impl SeenSuccesses {
 }
 
 impl JobPace {
-    /// The pace since the Job's start. Of one that was suspended, which begins anew then, nothing is known.
+    /// Returns the pace since the Job's start; unknown for a Job that was suspended, as resuming resets its start time.
     pub(in crate::cli) fn of(job: &JobDetails, now: Time) -> Self {
         let status = job.status();
         let suspension = status.conditions.iter();

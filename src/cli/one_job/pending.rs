@@ -1,17 +1,17 @@
-//! Why a Pod that was made does not run: what it waits for, in a kind and the words of whoever says so.
+//! Classifies why a Pod does not run: the kind of its wait, and the message of the component that reports it.
 //!
-//! Must not: know how many there are, or what to do about it.
+//! Must not: know how many such Pods there are, or remedies.
 
 use crate::{model::PodPhase, wire::PodDetails};
 
-/// What a Pod waits for. First what comes first in its life.
+/// Condition that a Pod waits for, in the order of a Pod's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(in crate::cli) enum PendingKind {
-    /// Gates that somebody has to take off.
+    /// Removal of scheduling gates.
     Gates,
-    /// A node that has room.
+    /// A node with enough room.
     Node,
-    /// A scheduler that looks at it.
+    /// A scheduler to handle it.
     Scheduler,
     /// A ConfigMap or Secret.
     Config,
@@ -19,26 +19,26 @@ pub(in crate::cli) enum PendingKind {
     Image,
     /// A container that cannot be started.
     Start,
-    /// The next start of a container that ends too soon.
+    /// The restart of a container that crashes.
     Crash,
-    /// Containers that are being made.
+    /// Creation of its containers.
     Making,
-    /// A kubelet that takes it up.
+    /// A kubelet to accept it.
     Kubelet,
 }
 
-/// Pods that wait for the same.
+/// Pods that wait for the same condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::cli) struct PendingGroup {
     pub(in crate::cli) kind: PendingKind,
-    /// What the Pods say of it.
+    /// The message of the Pods.
     pub(in crate::cli) words: String,
     pub(in crate::cli) count: u32,
     /// The oldest of them.
     pub(in crate::cli) example: PodDetails,
 }
 
-/// What a container's reason to wait means. Source: `pkg/kubelet/images/types.go`, `pkg/kubelet/container/sync_result.go`
+/// Kinds of containers' waiting reasons. Source: `pkg/kubelet/images/types.go`, `pkg/kubelet/container/sync_result.go`
 /// and `pkg/kubelet/kuberuntime/kuberuntime_container.go` of Kubernetes.
 const REASONS: [(&str, PendingKind); 12] = [
     ("ImagePullBackOff", PendingKind::Image),
@@ -55,7 +55,7 @@ const REASONS: [(&str, PendingKind); 12] = [
     ("PodInitializing", PendingKind::Making),
 ];
 
-/// What a Pod waits for, and what it says of that; nothing if it runs.
+/// Returns the kind of a Pod's wait and its message; none if the Pod runs or has ended.
 pub(super) fn pending(pod: &PodDetails) -> Option<(PendingKind, String)> {
     if pod.phase.is_terminal() {
         return None;
@@ -65,7 +65,7 @@ pub(super) fn pending(pod: &PodDetails) -> Option<(PendingKind, String)> {
         let (_, kind) = REASONS.iter().find(|(known, _)| known == reason)?;
         Some((*kind, reason.as_str(), message.as_str()))
     });
-    // What does not pass by itself matters more than what may.
+    // A wait that needs intervention comes before one that may pass by itself.
     let wait = waits.min_by_key(|(kind, ..)| *kind);
     if let Some((kind, reason, message)) = wait {
         let words = match kind {
@@ -87,7 +87,7 @@ pub(super) fn pending(pod: &PodDetails) -> Option<(PendingKind, String)> {
     }
     let scheduled = pod.condition("PodScheduled");
     match scheduled.filter(|it| !it.message.is_empty()) {
-        // What comes behind is about preemption.
+        // The rest of the message is about preemption.
         Some(refused) => {
             let words = refused.message.split(". ").next().unwrap_or_default();
             Some((

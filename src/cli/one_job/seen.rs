@@ -1,38 +1,45 @@
-//! Sights of Jobs that tests make up.
+//! Builds Jobs and their surroundings from YAML, for tests.
+
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Event, ResourceQuota};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
 use crate::{
-    cli::ask::{Sight, Unseen},
+    cli::{
+        ask::{Sight, Unseen},
+        objects::ServerLease,
+    },
     model::{Time, Uid, stable_hash},
     wire::{Object, PodDetails},
 };
 
 use super::{JobDetails, JobSight};
 
-/// When all is looked at.
+/// Time of the look.
 pub(in crate::cli) const NOW: &str = "2026-11-26T03:00:00Z";
 
-/// When a Job was made that does not say.
+/// Default creation time of a Job.
 const MADE: &str = "2026-11-26T02:50:00Z";
 
-/// What was seen, as the API has it; of names and UIDs only what matters is written.
+/// Objects in API form; the parts of names and UIDs that do not matter are left out.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub(in crate::cli) struct SeenJob {
     job: Value,
-    /// Each may have a `count`: so many are alike.
+    /// Each may have a `count`, to stand for that many equal Pods.
     pods: Vec<Value>,
     events: Vec<Value>,
     pod_events: Vec<Value>,
     quotas: Vec<Value>,
-    /// What could not be seen: `pods`, `events` or `quotas`.
+    /// For how many seconds the API server has not renewed its Lease.
+    server_silent_for: Option<u64>,
+    /// Reads that failed: `pods`, `events` or `quotas`.
     unseen: Vec<String>,
 }
 
-/// A UID, by a name.
+/// Returns a UID derived from a name.
 fn uid(name: &str) -> String {
     Uid::from_u128(u128::from(stable_hash(name.bytes()))).to_string()
 }
@@ -50,7 +57,7 @@ fn typed<T: DeserializeOwned>(objects: &[Value]) -> Vec<T> {
 }
 
 impl SeenJob {
-    /// Reads a case.
+    /// Parses a case.
     pub(in crate::cli) fn read(yaml: &str) -> JobSight {
         let seen: Self =
             serde_saphyr::from_str(yaml).unwrap_or_else(|error| panic!("{error}: {yaml}"));
@@ -108,6 +115,10 @@ impl SeenJob {
             found: typed::<ResourceQuota>(&self.quotas),
             unseen: unseen("quotas").into_iter().collect(),
         };
+        sight.stuck_server = self.server_silent_for.map(|seconds| ServerLease {
+            key: "kube-system/apiserver-abc".to_owned(),
+            age: Duration::from_secs(seconds),
+        });
         sight
     }
 }

@@ -1,7 +1,7 @@
-//! What waits after failures, and until when: the Job, or single indexes.
+//! Computes the backoff after failed Pods: of the Job, or of single indexes.
 //!
-//! The built-in controller's rule and lakh's: 10 s after a failure, twice as long after each further one, 10 minutes at
-//! most. A controller may be set otherwise, which cannot be seen from outside. Source: docs/rules/jobs.md, 5.1 to 5.5.
+//! The rule of the built-in controller and of lakh is 10 s after a failure, doubled for each further one, at most 10
+//! minutes. A controller may have other settings, which a client cannot see. Source: docs/rules/jobs.md, 5.1 to 5.5.
 //!
 //! Must not: read a clock.
 
@@ -11,26 +11,26 @@ use crate::model::{IndexSet, Limits, Time};
 
 use super::{census::PodCensus, job::JobDetails};
 
-/// See the module's text. What is over is not in it.
+/// Backoffs that are not over yet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::cli) struct Waits {
-    /// Until when the Job makes no Pod, and after how many failures in a row.
+    /// Time until which the Job creates no Pod, and its number of consecutive failures.
     pub(in crate::cli) job: Option<(Time, u32)>,
-    /// Until when an index gets none.
+    /// Time until which each index gets no Pod.
     pub(in crate::cli) indexes: BTreeMap<u32, Time>,
 }
 
 impl Waits {
     pub(in crate::cli) fn of(job: &JobDetails, census: &PodCensus, now: Time) -> Self {
         let mut waits = Self::seeming(job, census, now);
-        // A Job that had all its Pods when they were looked at, and has fewer by now, may have had successes in between.
+        // A Job that had all its Pods when they were read, and has fewer by now, may have had successes in between.
         if job.status().succeeded > 0 && !census.has_successes {
             waits.job = None;
         }
         waits
     }
 
-    /// The same, as if Pods that were not looked at had ended no row of failures.
+    /// Does the same on the assumption that no Pod outside the census ended a run of failures.
     pub(super) fn seeming(job: &JobDetails, census: &PodCensus, now: Time) -> Self {
         let spec = &job.job.spec;
         if job.end().is_some() || job.verdict().is_some() || spec.suspend || job.job.deleting {
@@ -51,7 +51,7 @@ impl Waits {
                 indexes: waits.filter(|(_, until)| *until > now).collect(),
             };
         }
-        // All Pods that it wants are there: it makes none anyway.
+        // All wanted Pods exist, so it creates none anyway.
         if job.status().active >= job.wanted_at_once() {
             return Self::default();
         }
@@ -68,12 +68,12 @@ impl Waits {
         }
     }
 
-    /// The indexes that wait.
+    /// Returns the indexes in backoff.
     pub(in crate::cli) fn waiting(&self) -> IndexSet {
         self.indexes.keys().copied().collect()
     }
 
-    /// The next that comes, and the last.
+    /// Returns the earliest and the latest end of an index's backoff.
     pub(in crate::cli) fn ends(&self) -> Option<(Time, Time)> {
         let ends = self.indexes.values().copied();
         ends.clone().min().zip(ends.max())
@@ -97,7 +97,7 @@ mod tests {
                 .map(|(_, count)| count)
         };
         assert_eq!(waits(&sight), Some(1));
-        // The Job had two Pods when these were looked at, so nobody asked for successes.
+        // The Job had two Pods when these were read, so succeeded Pods were not.
         sight.pods.has_successes = false;
         assert_eq!(waits(&sight), None);
     }

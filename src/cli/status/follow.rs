@@ -1,9 +1,9 @@
-//! `--watch`: follows a Job to its end.
+//! Implements `--watch`: follows a Job to its end.
 //!
-//! The Job is watched. Its Pods are listed again when it has changed, so seldom that this is a small part of the time.
-//! Where a watch is not allowed, the Job is asked for now and then.
+//! The Job is watched. After changes its Pods are listed again, so rarely that listing takes a small part of the time.
+//! Where a watch is not allowed, the Job is polled.
 //!
-//! Must not: say anything about a Job but what its report says.
+//! Must not: print anything about a Job but its report.
 
 use std::{
     io::IsTerminal as _,
@@ -33,16 +33,16 @@ use super::{
     report::StatusReport,
 };
 
-/// How often the Job is asked for where it may not be watched, and how long to wait before a broken watch is begun anew.
+/// The polling period where the Job may not be watched, and the delay before a broken watch is reopened.
 const POLL: Duration = Duration::from_secs(2);
 
-/// How often at most Pods are listed again.
+/// The minimum period between lists of the Pods.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 
-/// Lines of a terminal that are redrawn: more would scroll away on a small one.
+/// Lines that are redrawn on a terminal: more would scroll away on a small one.
 const MOST_LINES: usize = 20;
 
-/// Why a watch ended before its time.
+/// An error that ends a watch.
 #[derive(Debug, thiserror::Error)]
 enum WatchError {
     #[error(transparent)]
@@ -51,14 +51,14 @@ enum WatchError {
     Output(#[from] OutputError),
 }
 
-/// How a Job that was watched ended.
+/// The end of a watched Job.
 enum WatchEnd {
     Complete,
     Failed,
     Gone,
 }
 
-/// Follows the Job; gives the exit code.
+/// Follows the Job. Returns the exit code.
 pub(super) async fn follow(
     mut follower: Follower<'_>,
     timeout: Option<Duration>,
@@ -84,23 +84,23 @@ pub(super) async fn follow(
     })
 }
 
-/// Who follows a Job.
+/// A Job being followed.
 pub(super) struct Follower<'a> {
     asker: &'a Asker,
     key: &'a JobKey,
     sight: JobSight,
     controller: Option<Client>,
-    /// What the controller said when Pods were looked at last, if it is asked.
+    /// The controller's answer after the last list of Pods, if it is queried.
     recorded: Option<Recorded>,
     successes: SeenSuccesses,
-    /// How far the server's clock is ahead of ours, in milliseconds.
+    /// The difference between the server's clock and ours, in milliseconds.
     ahead: i64,
     next_look: Instant,
     screen: Screen,
 }
 
 impl<'a> Follower<'a> {
-    /// Looks at the Job for the first time.
+    /// Reads the Job for the first time.
     pub(super) async fn begin(
         asker: &'a Asker,
         key: &'a JobKey,
@@ -124,7 +124,7 @@ impl<'a> Follower<'a> {
         Ok(follower)
     }
 
-    /// Shows each change until the Job has ended.
+    /// Prints each change until the Job has ended.
     async fn run(&mut self) -> Result<WatchEnd, Problem> {
         let uid = self.sight.job.job.uid;
         loop {
@@ -135,7 +135,7 @@ impl<'a> Follower<'a> {
             match self.watch(uid).await {
                 Ok(Some(end)) => return Ok(end),
                 Ok(None) => {}
-                // Where it may not be watched, the Job is asked for in its place.
+                // The Job is polled where it may not be watched.
                 Err(WatchError::Api(error)) => tracing::debug!(%error, "the watch ended"),
                 Err(WatchError::Output(error)) => return Err(error.into()),
             }
@@ -146,7 +146,7 @@ impl<'a> Follower<'a> {
                 Ok((job, _)) if job.job.uid != uid => return Ok(WatchEnd::Gone),
                 Ok((job, _)) => self.see(job),
                 Err(error) if error.kind == ErrorKind::NotFound => return Ok(WatchEnd::Gone),
-                // What is forbidden stays so, and a server that is away may come back.
+                // A forbidden request stays forbidden, but a server that is away may come back.
                 Err(error) if [401, 403].contains(&error.code) => {
                     return Err(no_job(self.asker, self.key, &error));
                 }
@@ -155,7 +155,7 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// Shows changes as they come, until the Job has ended or the watch; how the Job ended, if it has.
+    /// Prints changes until the Job or the watch ends. Returns the end of the Job, if it has ended.
     async fn watch(&mut self, uid: Uid) -> Result<Option<WatchEnd>, WatchError> {
         let path = format!(
             "{}?watch=true&fieldSelector=metadata.name%3D{}&resourceVersion={}",
@@ -176,7 +176,7 @@ impl<'a> Follower<'a> {
                     return Ok(Some(WatchEnd::Gone));
                 };
                 self.see(*job);
-                // It may have ended since, as a look at its Pods may show.
+                // The Job may have ended since, as a read of its Pods may show.
                 if let Some(end) = self.show().await? {
                     return Ok(Some(end));
                 }
@@ -190,7 +190,7 @@ impl<'a> Follower<'a> {
         self.sight.now = Time::from_millis(self.asker.now().as_millis() + self.ahead);
     }
 
-    /// Shows how the Job stands; how it ended, if it has.
+    /// Prints the state of the Job. Returns its end, if it has ended.
     async fn show(&mut self) -> Result<Option<WatchEnd>, OutputError> {
         let has_ended = self.sight.job.end().is_some();
         if has_ended || instant() >= self.next_look {
@@ -216,7 +216,7 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// A look that fails leaves what was seen before.
+    /// A failed read leaves the previous snapshot.
     async fn look_again(&mut self) {
         let begun = instant();
         match look(self.asker, self.key, Depth::Pods).await {
@@ -227,18 +227,18 @@ impl<'a> Follower<'a> {
             Ok(_) => {}
             Err(error) => tracing::debug!(%error, "the Job could not be looked at"),
         }
-        // However long it takes, it is a small part of the time.
+        // However long a read takes, it is a small part of the time.
         self.next_look = instant() + LOOK_EVERY.max(begun.elapsed() * 20);
     }
 }
 
-/// What the watch says of the Job.
+/// A watch event of the Job.
 enum WatchNews {
     Changed(Box<JobDetails>),
     Gone,
 }
 
-/// Reads a line of the watch. Another Job of the name says nothing of ours.
+/// Decodes an event. Events of another Job with the name are skipped.
 fn read_line(line: &[u8], uid: Uid) -> Result<Option<WatchNews>, ApiError> {
     let odd = |error: serde_json::Error| ApiError::no_answer(format!("odd event: {error}"));
     let read = |object: Object<'_>| {
@@ -253,7 +253,7 @@ fn read_line(line: &[u8], uid: Uid) -> Result<Option<WatchNews>, ApiError> {
     })
 }
 
-/// Where the report goes while the Job is watched.
+/// The output while the Job is watched.
 struct Screen {
     output: StatusOutput,
     is_terminal: bool,
@@ -300,12 +300,12 @@ impl Screen {
         }
     }
 
-    /// Takes away what was drawn last.
+    /// Clears the lines drawn last.
     fn wipe(&mut self) -> Result<(), OutputError> {
         let drawn = std::mem::take(&mut self.drawn);
         match drawn {
             0 => Ok(()),
-            // Up to its first line, and clear all below.
+            // Move up to the first line, and clear everything below.
             lines => put(format!("\x1b[{lines}A\x1b[J").as_bytes()),
         }
     }
@@ -313,7 +313,8 @@ impl Screen {
     fn draw(&mut self, text: &str) -> Result<(), OutputError> {
         let lines: Vec<&str> = text.lines().take(MOST_LINES).collect();
         self.drawn = lines.len();
-        // A line that is too long is cut by the terminal, not wrapped: else their number would be wrong.
+        // The terminal truncates a line that is too long instead of wrapping it. Otherwise the number of lines would be
+        // wrong.
         put(format!("\x1b[?7l{}\n\x1b[?7h", lines.join("\n")).as_bytes())
     }
 }

@@ -1,10 +1,10 @@
-//! `lakh status`: how a Job stands, on any cluster, whichever controller runs it.
+//! `lakh status`: prints the state of a Job, on any cluster, whichever controller runs it.
 //!
-//! The Job is looked at by [`one_job`](super::one_job), [`report`] makes an object of what was seen, [`mod@print`] text,
-//! and [`follow`] watches the Job to its end. Nothing is written. `docs/status.md` says what it reads.
+//! [`one_job`](super::one_job) reads the Job, [`report`] builds an object from it, [`mod@print`] formats it as text,
+//! and [`follow`] watches the Job to its end. Nothing is written. `docs/status.md` lists the requests.
 //!
-//! Exit codes: 0, it was told, and a Job that was watched is Complete; 1, a Job that was watched is Failed or gone; 2,
-//! the Job could not be seen; 124, the time ran out.
+//! Exit codes: 0, success, and a watched Job is Complete; 1, a watched Job is Failed or gone; 2, the Job could not be
+//! read; 124, the timeout has expired.
 
 mod follow;
 pub(super) mod print;
@@ -62,7 +62,7 @@ enum StatusOutput {
     Yaml,
 }
 
-/// Says how the Job stands, once or until it has ended.
+/// Prints the state of the Job, once or until it has ended.
 pub(super) async fn run(args: StatusArgs, mut requests: Requests) -> Result<u8, Problem> {
     tokio::select! {
         told = tell_status(args) => told,
@@ -91,7 +91,7 @@ async fn tell_status(args: StatusArgs) -> Result<u8, Problem> {
     Ok(OK)
 }
 
-/// The report in the form that was asked for.
+/// Formats the report in the requested form.
 fn form(report: &StatusReport, sight: &JobSight, output: StatusOutput) -> String {
     match output {
         StatusOutput::Text => print::text(report, sight.now),

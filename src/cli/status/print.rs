@@ -1,4 +1,4 @@
-//! The report as text: some lines, a table with `-o wide`, or one line of a Job that is watched.
+//! Formats the report as text: some lines, a table with `-o wide`, or one line of a Job that is watched.
 //!
 //! Must not: judge, or print anything itself.
 
@@ -13,13 +13,13 @@ use super::report::{
     CauseReport, FailureReport, IndexState, Indexes, JobStanding, StatusReport, WaitsReport,
 };
 
-/// Causes that are told: nobody reads more.
+/// The number of causes that are printed.
 const SHOWN_CAUSES: usize = 5;
 
-/// As much of a message is shown on a line.
+/// The length of a message on a line.
 const SHOWN_MESSAGE: usize = 100;
 
-/// As lines, each with what it is about.
+/// Formats lines, each with its topic.
 pub(super) fn text(report: &StatusReport, now: Time) -> String {
     let mut text = format!(
         "{}/{}: {}, {}\n",
@@ -38,7 +38,7 @@ pub(super) fn text(report: &StatusReport, now: Time) -> String {
         line("pace", pace);
     }
     let conditions = report.conditions.iter();
-    // Of one that is over, how it was to end says nothing more.
+    // After the end, the announcement of the end adds nothing.
     for condition in conditions.filter(|it| !report.state.is_over() || !it.is_verdict) {
         line("condition", condition.words.clone());
     }
@@ -85,7 +85,7 @@ pub(super) fn text(report: &StatusReport, now: Time) -> String {
     harmless(text.trim_end())
 }
 
-/// Where it is, in words.
+/// Describes the state.
 pub(in crate::cli) fn state(report: &StatusReport) -> String {
     let took = report
         .seconds
@@ -104,20 +104,20 @@ pub(in crate::cli) fn state(report: &StatusReport) -> String {
     }
 }
 
-/// How much has succeeded.
+/// Formats the progress.
 pub(in crate::cli) fn progress(report: &StatusReport) -> String {
     let succeeded = report.succeeded;
     match report.completions {
         None => format!("{succeeded} succeeded"),
         Some(all) => {
-            // Rounded down: 100 % is all of them.
+            // Rounded down: 100 % means all of them.
             let percent = u64::from(succeeded) * 100 / u64::from(all.max(1));
             format!("{succeeded} of {all} succeeded ({percent} %)")
         }
     }
 }
 
-/// How many Pods there are, by what they do.
+/// Formats the numbers of Pods by their state.
 pub(in crate::cli) fn pods(report: &StatusReport) -> String {
     let mut parts = vec![format!("{} active", report.active)];
     let ready = report.ready.filter(|_| report.active > 0);
@@ -137,7 +137,7 @@ pub(in crate::cli) fn pods(report: &StatusReport) -> String {
     parts.join(", ")
 }
 
-/// How quick it goes, and how long the rest takes.
+/// Formats the completion rate and the time left.
 pub(in crate::cli) fn pace(report: &StatusReport) -> Option<String> {
     let rate = rate(report.rate?);
     let left = report.seconds_left.map_or_else(String::new, |left| {
@@ -149,14 +149,14 @@ pub(in crate::cli) fn pace(report: &StatusReport) -> Option<String> {
     Some(format!("{rate}{left}"))
 }
 
-/// `3 indexes (0,4,7)`.
+/// Formats `3 indexes (0,4,7)`.
 fn indexes(indexes: &Indexes) -> String {
     let Indexes { count, list } = indexes;
     let noun = if *count == 1 { "index" } else { "indexes" };
     format!("{count} {noun} ({})", short_list(list))
 }
 
-/// What Pods failed of, with the last of them.
+/// Formats a cause of failures, with the last Pod.
 pub(in crate::cli) fn failure(cause: &CauseReport, now: Time) -> String {
     let of = cause
         .indexes
@@ -185,18 +185,18 @@ pub(in crate::cli) fn failure(cause: &CauseReport, now: Time) -> String {
     )
 }
 
-/// A message that fits on a line.
+/// Shortens a message to a line.
 fn message(failure: &FailureReport) -> Option<String> {
     let mut lines = failure.message.as_deref()?.lines();
     let first = lines.next()?;
     match lines.next() {
-        // The mark stands for the lines that are left out.
+        // The ellipsis stands for the remaining lines.
         Some(_) => Some(cut(&format!("{first}…"), SHOWN_MESSAGE)),
         None => Some(cut(first, SHOWN_MESSAGE)),
     }
 }
 
-/// What waits after failures, and until when.
+/// Formats the backoffs after failures.
 pub(in crate::cli) fn words_of_waits(waits: &WaitsReport) -> String {
     match &waits.indexes {
         None => waits.words.clone(),
@@ -204,7 +204,7 @@ pub(in crate::cli) fn words_of_waits(waits: &WaitsReport) -> String {
     }
 }
 
-/// The same, and a line for each index that has failed; of a Job without indexes, for each failed Pod.
+/// Formats the same, and a line for each index that has failed; without indexes, for each failed Pod.
 pub(super) fn wide(report: &StatusReport, now: Time) -> String {
     let mut lines = vec![text(report, now)];
     let recorded = report.recorded.iter().flat_map(|it| &it.failures);
@@ -273,7 +273,7 @@ fn row(failure: &FailureReport, now: Time) -> [String; 7] {
     ]
 }
 
-/// One line, for a Job that is watched.
+/// Formats one line, for a Job that is watched.
 pub(super) fn line(report: &StatusReport) -> String {
     let mut parts = vec![progress(report), pods(report)];
     let waiting = report.waits.as_ref();

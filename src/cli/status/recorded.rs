@@ -1,7 +1,7 @@
-//! What a controller has recorded of indexes whose last Pod failed and is gone: it is asked itself, as the API server does
-//! not have it.
+//! Reads the controller's record of indexes whose last Pod failed and is gone. The API server does not have it, so the
+//! controller itself is queried.
 //!
-//! Must not: ask the API server anything, or believe a record of another Job of the same name.
+//! Must not: request anything from the API server, or use a record of another Job of the same name.
 
 use std::collections::BTreeMap;
 
@@ -21,28 +21,28 @@ use crate::{
 
 use super::report::{FailureReport, FailureTeller, IndexState, Indexes};
 
-/// Rows that are asked for at once: as many as a controller answers.
+/// Rows of one request: the controller's maximum.
 const PAGE: u32 = 4096;
 
-/// What is said of an index of which the controller knows nothing.
+/// The cause of an index that the controller has no record of.
 const NOT_KNOWN: &str = "not known";
 
-/// See the module's text.
+/// The recorded failures of indexes without a failed Pod.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct RecordedReport {
-    /// Since when the controller has looked: of what was before it knows nothing.
+    /// The start of the record. Earlier failures are unknown.
     pub(super) since: String,
-    /// Of what the indexes failed last, the most frequent first.
+    /// The last causes of the indexes, the most frequent first.
     pub(super) causes: Vec<RecordedCause>,
     /// The last failure of each index.
     pub(super) failures: Vec<FailureReport>,
 }
 
-/// What a controller said, or why that could not be seen.
+/// The controller's record, or why it could not be read.
 pub(super) type Recorded = std::result::Result<RecordedReport, Unseen>;
 
-/// Indexes whose last Pods failed of the same.
+/// Indexes with the same last cause of failure.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct RecordedCause {
@@ -77,7 +77,7 @@ struct RawLast {
     ended: Option<String>,
 }
 
-/// The way to a controller, by the address of its `--listen`.
+/// Creates a client for a controller, by the address of its `--listen`.
 pub(super) fn controller(url: &str) -> std::result::Result<Client, Problem> {
     if !(url.starts_with("http://") || url.starts_with("https://")) {
         return Err(format!("--controller {url}: is no URL such as http://127.0.0.1:8080").into());
@@ -86,7 +86,7 @@ pub(super) fn controller(url: &str) -> std::result::Result<Client, Problem> {
     client.map_err(|error| format!("--controller {url}: {error}").into())
 }
 
-/// Asks the controller; what it has recorded, or why that could not be seen.
+/// Queries the controller for its record.
 pub(super) async fn look(sight: &JobSight, controller: &Client) -> Recorded {
     ask(sight, controller).await.map_err(|error| Unseen {
         what: format!("record of the indexes at {}", controller.url()),

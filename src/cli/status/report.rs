@@ -1,7 +1,7 @@
-//! How a Job stands, as one object: what `-o json` prints, and the text is made of. Names of fields and words of `state`
-//! stay as they are.
+//! Builds the state of a Job as one object: the output of `-o json`, and the source of the text. Field names and values
+//! of `state` are stable.
 //!
-//! Must not: ask anybody, or read a clock.
+//! Must not: make a request, or read a clock.
 
 use serde::Serialize;
 
@@ -17,14 +17,14 @@ use crate::{
 
 use super::recorded::{Recorded, RecordedReport};
 
-/// See the module's text.
+/// The report of `lakh status`.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::cli) struct StatusReport {
     pub(super) namespace: String,
     pub(super) name: String,
     pub(super) uid: String,
-    /// When it was so, by the server's clock.
+    /// The time of the snapshot, by the server's clock.
     pub(super) at: String,
     pub(super) state: JobStanding,
     pub(super) completions: Option<u32>,
@@ -33,56 +33,56 @@ pub(in crate::cli) struct StatusReport {
     pub(super) succeeded: u32,
     /// Failed Pods, as the Job counts them.
     pub(super) failed: u32,
-    /// Failed Pods that are there, counted or not; none where Pods could not be seen.
+    /// Failed Pods that exist, counted or not; none where Pods could not be read.
     pub(super) failed_pods: Option<u32>,
     pub(super) active: u32,
     pub(super) ready: Option<u32>,
-    /// None where Pods could not be seen.
+    /// None where Pods could not be read.
     pub(in crate::cli) pending: Option<u32>,
     pub(super) terminating: Option<u32>,
-    /// Restarts of containers in Pods that are there, where these are restarted.
+    /// Container restarts in Pods that exist.
     pub(super) restarts: u32,
     /// Indexes that have failed for good; none where an index does not fail alone.
     pub(super) failed_indexes: Option<Indexes>,
-    /// Those of them of which no Pod is left to tell why.
+    /// Failed indexes without a Pod that shows the cause.
     pub(super) failed_indexes_without_pods: Option<Indexes>,
     pub(super) started: Option<String>,
-    /// How long it has run, or ran.
+    /// The run time in seconds.
     pub(super) seconds: Option<u64>,
-    /// Successes a second.
+    /// Successes per second.
     pub(super) rate: Option<f64>,
-    /// How long what is left takes at this rate.
+    /// The time left at this rate, in seconds.
     pub(super) seconds_left: Option<u64>,
     pub(super) conditions: Vec<ConditionReport>,
-    /// What Pods failed of, the most frequent first.
+    /// The causes of failures, the most frequent first.
     pub(in crate::cli) causes: Vec<CauseReport>,
-    /// The last failure of each index; of a Job without indexes, each failed Pod that is there.
+    /// The last failure of each index; without indexes, each failed Pod that exists.
     pub(super) failures: Vec<FailureReport>,
-    /// What waits after failures.
+    /// Backoffs after failures.
     pub(in crate::cli) waits: Option<WaitsReport>,
-    /// What a controller has recorded of indexes whose last Pod failed and is gone, if it was asked.
+    /// A controller's record of indexes that have no failed Pod left, if it was queried.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) recorded: Option<RecordedReport>,
     pub(super) unseen: Vec<Unseen>,
 }
 
-/// Where a Job is, in a word.
+/// The state of a Job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(in crate::cli) enum JobStanding {
-    /// No controller has begun it.
+    /// No controller has started it.
     #[default]
     New,
     Running,
     Suspended,
-    /// It is known how it ends, and Pods are still there.
+    /// Its end is decided, and Pods have not ended.
     Ending,
     Deleting,
     Complete,
     Failed,
 }
 
-/// Some indexes.
+/// A set of indexes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub(super) struct Indexes {
     pub(super) count: u32,
@@ -90,7 +90,7 @@ pub(super) struct Indexes {
     pub(super) list: String,
 }
 
-/// A condition, as it is and in plain words.
+/// A condition, as stored and in plain words.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct ConditionReport {
     #[serde(rename = "type")]
@@ -100,12 +100,12 @@ pub(super) struct ConditionReport {
     pub(super) message: String,
     pub(super) since: Option<String>,
     pub(super) words: String,
-    /// It says how the Job is going to end.
+    /// It announces the Job's end.
     #[serde(skip)]
     pub(super) is_verdict: bool,
 }
 
-/// Pods that failed of the same.
+/// Pods that failed with the same cause.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::cli) struct CauseReport {
@@ -124,9 +124,9 @@ pub(in crate::cli) struct CauseReport {
 pub(super) struct FailureReport {
     pub(super) index: Option<u32>,
     pub(super) pod: String,
-    /// What has become of the index.
+    /// The state of the index.
     pub(super) state: Option<IndexState>,
-    /// How often the index has failed, as far as that is known.
+    /// The known failures of the index.
     pub(super) tries: u32,
     pub(super) cause: String,
     pub(super) exit_code: Option<i32>,
@@ -134,41 +134,41 @@ pub(super) struct FailureReport {
     pub(super) node: String,
     pub(super) at: String,
     pub(super) message: Option<String>,
-    /// Until when the index waits.
+    /// The end of the index's backoff.
     pub(super) until: Option<String>,
 }
 
-/// What has become of an index that has failed.
+/// The state of an index that has failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum IndexState {
     /// For good.
     Failed,
     Succeeded,
-    /// Until its next try.
+    /// In backoff.
     Waiting,
-    /// It has, or gets, another Pod.
+    /// It has another Pod, or gets one.
     Retried,
     /// The Job ended before.
     Unfinished,
 }
 
-/// What waits after failures, and until when.
+/// Backoffs after failures.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::cli) struct WaitsReport {
-    /// None if it is the Job that waits.
+    /// None if the whole Job is in backoff.
     pub(super) indexes: Option<Indexes>,
-    /// When the next try is.
+    /// When the first of them is tried again.
     pub(super) next: String,
-    /// When the last that waits is tried.
+    /// When the last of them is tried again.
     pub(super) last: String,
     #[serde(skip)]
     pub(super) words: String,
 }
 
 impl StatusReport {
-    /// Makes the report.
+    /// Builds the report.
     pub(super) fn of(sight: &JobSight, pace: JobPace) -> Self {
         let waits = Waits::of(&sight.job, &sight.pods, sight.now);
         let teller = FailureTeller::of(sight, &waits);
@@ -178,7 +178,7 @@ impl StatusReport {
         }
     }
 
-    /// Adds what a controller has recorded.
+    /// Adds a controller's record.
     pub(super) fn add(&mut self, recorded: Recorded) {
         match recorded {
             Ok(recorded) => self.recorded = Some(recorded),
@@ -186,7 +186,7 @@ impl StatusReport {
         }
     }
 
-    /// The same without each failure by itself: of those there may be as many as indexes.
+    /// Builds the report without the individual failures, because there may be as many as indexes.
     pub(in crate::cli) fn of_causes(sight: &JobSight, pace: JobPace) -> Self {
         let waits = Waits::of(&sight.job, &sight.pods, sight.now);
         Self::by(&FailureTeller::of(sight, &waits), pace)
@@ -212,7 +212,7 @@ impl StatusReport {
         report
     }
 
-    /// Takes in what the Job itself says by now.
+    /// Updates the fields that come from the Job itself.
     pub(in crate::cli) fn see_job(&mut self, job: &JobDetails, pace: JobPace, now: Time) {
         let (spec, status) = (&job.job.spec, job.status());
         let end = job.end().and_then(|end| end.last_transition);
@@ -244,7 +244,7 @@ impl StatusReport {
 }
 
 impl JobStanding {
-    /// Where a Job is.
+    /// Returns the state of a Job.
     pub(in crate::cli) fn of(job: &JobDetails) -> Self {
         match job.end() {
             Some(end) if end.is(ConditionKind::Complete) => Self::Complete,
@@ -257,7 +257,7 @@ impl JobStanding {
         }
     }
 
-    /// Whether it has ended.
+    /// Returns true if the Job has ended.
     pub(in crate::cli) fn is_over(self) -> bool {
         [Self::Complete, Self::Failed].contains(&self)
     }
@@ -286,13 +286,13 @@ impl ConditionReport {
     }
 }
 
-/// The conditions that say how a Job is going to end.
+/// The conditions that announce the end of a Job.
 const VERDICTS: [ConditionKind; 2] = [
     ConditionKind::SuccessCriteriaMet,
     ConditionKind::FailureTarget,
 ];
 
-/// A condition in plain words.
+/// Describes a condition in plain words.
 fn plain(condition: &Condition, now: Time) -> String {
     let since = condition.last_transition;
     let since = since.map_or_else(String::new, |at| format!(" since {}", moment(at, now)));
@@ -351,7 +351,7 @@ impl WaitsReport {
     }
 }
 
-/// Tells failures, by what is known of indexes.
+/// Builds failure reports with the state of their indexes.
 pub(super) struct FailureTeller<'a> {
     sight: &'a JobSight,
     waits: &'a Waits,
@@ -425,7 +425,7 @@ impl<'a> FailureTeller<'a> {
         }
     }
 
-    /// Indexes that have failed for good and of which no failed Pod is left.
+    /// Returns the indexes that have failed for good and have no failed Pod left.
     fn without_pods(&self) -> Indexes {
         let mut gone = self.lost.clone();
         for pod in self.sight.pods.failed.iter() {

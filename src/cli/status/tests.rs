@@ -1,4 +1,4 @@
-//! Golden cases of what is said of a Job: a file of `tests/` is a form.
+//! Golden cases of the output about a Job: a file of `tests/` is a form.
 
 use crate::{
     cli::{

@@ -1,7 +1,7 @@
-//! Lists a kind and watches it, and tells what there is and what has changed, for as long as somebody listens.
+//! Lists a kind, watches it, and sends its objects and changes to the model, until it is aborted.
 //!
-//! Trouble is told as it comes, and tried again: a server that is away comes back. Where a watch is not allowed, the list
-//! is read anew now and then. Must not: know what is told of, or keep any of it.
+//! Errors are reported and retried: a server that is away comes back. Where a watch is not allowed, the list is
+//! repeated at intervals. Must not: know the kind, or keep objects.
 
 use std::{rc::Rc, time::Duration};
 
@@ -20,61 +20,61 @@ use crate::{
 
 use super::model::TopInput;
 
-/// What a feed can tell of.
+/// A kind that can be fed.
 pub(super) trait Fed: Sized {
-    /// What of it is told of each object of a list.
+    /// The part of a listed object that is sent.
     type Row;
 
-    /// Reads one.
+    /// Decodes an object.
     fn read(json: &str) -> Result<Self, serde_json::Error>;
 
-    /// Its `metadata.resourceVersion`.
+    /// Returns its `metadata.resourceVersion`.
     fn version(&self) -> String;
 
-    /// What is told of it in a list.
+    /// Returns the part that is sent for a list.
     fn row(&self) -> Self::Row;
 }
 
-/// What a feed tells.
+/// A message of a feed.
 #[derive(Debug)]
 pub(super) enum FeedNews<T: Fed> {
-    /// All there is.
+    /// A complete list.
     Listed(Vec<T::Row>),
-    /// There is a new one, or a new version.
+    /// An object was added or modified.
     Applied(Box<T>),
-    /// It is gone.
+    /// An object was deleted.
     Deleted(T::Row),
-    /// Nothing is heard, for this reason. What was told before may be out of date.
+    /// Lists or watches fail with this error. The model may be out of date.
     Broken(ApiError),
-    /// It may not be watched, so that changes come late.
+    /// Watching is not allowed, so changes arrive late.
     Unwatched(ApiError),
-    /// All is well again.
+    /// The watch works again.
     Back,
 }
 
-/// How long to wait after the first failure, and at most. A view that is back after ten seconds is back.
+/// The first and the longest backoff. Ten seconds are short enough for a view to recover.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
-/// How often a list is read where it may not be watched.
+/// Interval of lists where watching is not allowed.
 const POLL: Duration = Duration::from_secs(5);
 
-/// However long a list takes, this is how much of the time goes into lists then: a twentieth.
+/// Lists then take at most a twentieth of the time, however long one takes.
 const LIST_SHARE: u32 = 20;
 
-/// A watch that says nothing for so long is opened anew: a server sends a bookmark each minute, and a connection may
-/// be dead without saying so.
+/// Time without data after which a watch is reopened: a server sends a bookmark each minute, and a dead connection may
+/// not report an error.
 const SILENCE: Duration = Duration::from_secs(90);
 
-/// Tells of what is at a path, until nobody listens.
+/// Sends the objects at a path, until it is aborted.
 pub(super) struct Feeder<T: Fed> {
     asker: Rc<Asker>,
     path: String,
     listener: Sender<TopInput>,
-    /// Makes an input of what is told.
+    /// Wraps a message as an input of the model.
     input: Box<dyn Fn(FeedNews<T>) -> TopInput>,
     pause: Duration,
-    /// How long the last list took.
+    /// Duration of the last list.
     took: Duration,
 }
 
@@ -95,7 +95,7 @@ impl<T: Fed> Feeder<T> {
         }
     }
 
-    /// Lists and watches. Who does not listen any more ends this from outside.
+    /// Lists and watches, forever. The caller aborts the task.
     pub(super) async fn run(mut self) {
         loop {
             let begun = instant();
@@ -118,17 +118,17 @@ impl<T: Fed> Feeder<T> {
     }
 
     async fn list(&self) -> Result<(Vec<T::Row>, String), ApiError> {
-        // One that cannot be read is not shown.
+        // Objects that cannot be decoded are left out.
         let read = |json: &str| Ok::<_, String>(T::read(json).ok().map(|it| it.row()));
         self.asker.list_at(Call::get(&self.path), read).await
     }
 
-    /// Watches from a version on, until all has to be listed anew.
+    /// Watches from a version on, until a new list is needed.
     async fn follow(&mut self, mut version: String) {
         loop {
             let begun = instant();
             let Err(error) = self.watch(&mut version).await else {
-                // A server that ends each watch at once is not asked more often than that.
+                // Limits the rate of reopening if a server ends each watch at once.
                 sleep(FIRST_PAUSE.saturating_sub(begun.elapsed())).await;
                 continue;
             };
@@ -146,14 +146,14 @@ impl<T: Fed> Feeder<T> {
                     self.wait().await;
                 }
             }
-            // What was only away goes on from where it was.
+            // After a lost connection the watch continues from its version.
             if !is_away {
                 return;
             }
         }
     }
 
-    /// Tells what a watch says until that ends; `version` is how far it came.
+    /// Sends the events of a watch until it ends, and advances `version`.
     async fn watch(&mut self, version: &mut String) -> Result<(), ApiError> {
         let mark = if self.path.contains('?') { '&' } else { '?' };
         let path = format!(
@@ -164,7 +164,7 @@ impl<T: Fed> Feeder<T> {
         self.pause = FIRST_PAUSE;
         self.tell(FeedNews::Back).await;
         let mut lines = Lines::default();
-        // NoNews ends it, as the end of the stream does.
+        // Silence ends it, as the end of the stream does.
         while let Ok(Some(piece)) = timeout(SILENCE, pieces.next()).await {
             let mut news = Vec::new();
             lines.push(&piece?, |line| {

@@ -1,23 +1,24 @@
-//! Where things are on a screen of some size. A screen that is too low has less of them, never nothing.
+//! Computes the positions of all parts of a screen. A low screen has fewer lines of each part, never none.
 //!
 //! Must not: draw anything.
 
-/// Where the words of a line begin that has a label, and a row of the map, which has the number of its first index.
+/// Start of the text in a line with a label, and of the cells in a row of the map. Before it is the label, or the
+/// number of the row's first index.
 pub(super) const LABEL: u16 = 10;
 
 /// The screen of all Jobs: title, counts, rates, notice, head of the table; rows; keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct JobsLayout {
-    /// Where the first row of the table is.
+    /// The first row of the table.
     pub(super) first: u16,
     /// Rows of the table.
     pub(super) rows: u16,
 }
 
 impl JobsLayout {
-    /// By width and height.
+    /// Computes it from width and height.
     pub(super) fn of((_, height): (u16, u16)) -> Self {
-        /// What is above the table.
+        /// Lines above the table.
         const ABOVE: u16 = 5;
         Self {
             first: ABOVE,
@@ -30,19 +31,19 @@ impl JobsLayout {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PageLayout {
     width: u16,
-    /// What is so, and why: the first line, and how many.
+    /// State and reasons: the first line, and the number of lines.
     pub(super) notes: (u16, u16),
     /// The line above the map, and the map.
     pub(super) map_head: u16,
     pub(super) map: (u16, u16),
-    /// The meaning of the characters: the first line, and how many lines.
+    /// The legend: the first line, and the number of lines.
     pub(super) legend: (u16, u16),
     pub(super) failures: (u16, u16),
     pub(super) events: (u16, u16),
 }
 
 impl PageLayout {
-    /// By width and height.
+    /// Computes it from width and height.
     pub(super) fn of((width, height): (u16, u16)) -> Self {
         /// Title, state, Pods, pace.
         const ABOVE: u16 = 4;
@@ -77,7 +78,7 @@ impl PageLayout {
         }
     }
 
-    /// Width and height of the map.
+    /// Returns width and height of the map.
     pub(super) fn map_size(&self) -> (u16, u16) {
         (self.width, self.map.1)
     }

@@ -1,10 +1,11 @@
-//! `lakh top`: all Jobs of a cluster on a terminal, and one of them with all its indexes, whichever controller runs them.
+//! `lakh top`: shows all Jobs of a cluster on a terminal, and one of them with all its indexes, whichever controller
+//! runs them.
 //!
-//! [`model`] is what is known and what is chosen, as a value: news, keys and the time go in. [`draw`] makes a screen of it.
-//! Around these two is a thin shell: [`shell`] waits for news and keys, [`feed`] watches, [`page_look`] looks at one Job
-//! as `lakh status` does, [`terminal`] has the terminal and gives it back. `docs/top.md` says what it reads.
+//! [`model`] is the state of the view as a value: messages of feeds, keys and the time go in. [`draw`] renders it. A
+//! thin shell runs both: [`shell`] waits for messages and keys, [`feed`] watches, [`page_look`] reads one Job as
+//! `lakh status` does, [`terminal`] takes the terminal and restores it. `docs/top.md` says which objects it reads.
 //!
-//! Exit codes: 0, it was quit; 2, there is no terminal, flags make no sense, or a signal ended it.
+//! Exit codes: 0, it was quit; 2, there is no terminal, flags are invalid, or a signal ended it.
 
 mod draw;
 mod feed;
@@ -51,7 +52,7 @@ pub(super) struct TopArgs {
     ascii: bool,
 }
 
-/// Shows the Jobs until somebody quits.
+/// Shows the Jobs until the user quits.
 pub(super) async fn run(args: TopArgs, requests: Requests) -> Result<u8, Problem> {
     if let Some(odd) = args.namespace.as_ref().filter(|name| !is_subdomain(name)) {
         return Err(format!("--namespace {odd}: is no name of an object").into());
@@ -76,6 +77,6 @@ pub(super) async fn run(args: TopArgs, requests: Requests) -> Result<u8, Problem
         has_colour: terminal::has_colour(),
     };
     let shell = shell::run(asker, model, TopScreen::enter(looks)?, clock, requests);
-    // All of it is on one thread.
+    // Everything runs on one thread.
     LocalSet::new().run_until(shell).await
 }

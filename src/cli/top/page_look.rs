@@ -1,4 +1,4 @@
-//! Looks at the Job that is shown: as `lakh status` and `lakh why` do, and which of its indexes run.
+//! Reads the open Job as `lakh status` and `lakh why` do, and its running indexes.
 //!
 //! Must not: keep a Pod, or judge.
 
@@ -14,18 +14,18 @@ use crate::{
     model::{IndexSet, JobKey},
 };
 
-/// What was seen.
+/// Result of a read.
 #[derive(Debug)]
 pub(super) struct PageLook {
     pub(super) sight: JobSight,
     pub(super) depth: Depth,
-    /// The indexes of which a Pod runs.
+    /// Indexes with a running Pod.
     pub(super) running: IndexSet,
-    /// How far the server's clock is ahead of ours, in milliseconds.
+    /// Milliseconds by which the server's clock is ahead of ours.
     pub(super) ahead: i64,
 }
 
-/// What was seen, or why not, and how long it took.
+/// Reads the Job; returns the result and the duration.
 pub(super) async fn look_at(
     asker: &Asker,
     key: &JobKey,
@@ -43,7 +43,7 @@ async fn see(asker: &Asker, key: &JobKey, depth: Depth) -> Result<PageLook> {
     let has_running = job.job.spec.is_indexed() && job.status().active > 0;
     let mut running = sight.pods.live_indexes.clone();
     running.subtract(&sight.pods.pending_indexes);
-    // If Pods are not seen at all, that was said.
+    // If no Pods can be read, that was reported.
     if has_running && !lists_running(job) && sight.pods_unseen.is_empty() {
         match running_indexes(asker, job).await {
             Ok(indexes) => running.extend(&indexes),

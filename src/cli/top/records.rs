@@ -1,6 +1,6 @@
-//! What is kept of a Job and of an Event, out of what the server tells: a few hundred bytes.
+//! Keeps the needed part of a Job and of an Event: a few hundred bytes.
 //!
-//! Must not: ask anybody, or judge.
+//! Must not: send requests, or judge.
 
 use compact_str::CompactString;
 use k8s_openapi::api::core::v1::Event;
@@ -42,12 +42,12 @@ impl JobRow {
         }
     }
 
-    /// Pods that have ended and were counted.
+    /// Returns the number of Pods that have ended and were counted.
     pub(super) fn ended(&self) -> u64 {
         u64::from(self.succeeded) + u64::from(self.failed)
     }
 
-    /// How much of it is done, in percent, rounded down: 100 is all of it. None where nobody knows how much there is.
+    /// Returns the completed share in percent, rounded down: 100 is all of it. None if `completions` is not set.
     pub(super) fn percent(&self) -> Option<u32> {
         let all = u64::from(self.completions?.max(1));
         let percent = u64::from(self.succeeded) * 100 / all;
@@ -80,11 +80,11 @@ pub(super) struct EventRow {
     pub(super) is_warning: bool,
     pub(super) reason: CompactString,
     pub(super) message: Box<str>,
-    /// How often it was so.
+    /// Number of occurrences.
     pub(super) count: u32,
 }
 
-/// As much of a message is kept: two lines of a wide terminal.
+/// Maximum length of a kept message in characters: two lines of a wide terminal.
 const SHOWN: usize = 400;
 
 impl Fed for EventRow {

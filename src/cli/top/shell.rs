@@ -1,7 +1,7 @@
-//! The loop around the model: it hands in keys and news, starts what is to be fed and looked at, and draws.
+//! Runs the loop around the model: passes keys and messages to it, starts its feeds and reads, and draws.
 //!
-//! It draws at most four times a second, after a key at once, and only if something has changed. Must not: know what is
-//! drawn, or decide when something is looked at.
+//! It draws at most four times a second, after a key at once, and only after a change. Must not: know the content of
+//! the screen, or decide when to read.
 
 use std::{
     iter,
@@ -31,16 +31,16 @@ use super::{
     terminal::{TopScreen, listen},
 };
 
-/// How often news are drawn at most.
+/// Minimum time between drawings without a key.
 const DRAW_EVERY: Duration = Duration::from_millis(250);
 
-/// News that may wait; who has more to tell waits himself.
+/// Capacity of the channel of messages; a sender waits while it is full.
 const WAITING: usize = 1_024;
 
-/// News that are taken in before something else gets its turn.
+/// Maximum number of messages handled before other work.
 const AT_ONCE: usize = 256;
 
-/// Shows the Jobs until somebody quits or a signal comes; gives the exit code.
+/// Shows the Jobs until the user quits or a signal arrives; returns the exit code.
 pub(super) async fn run(
     asker: Asker,
     mut model: TopModel,
@@ -89,7 +89,7 @@ pub(super) async fn run(
     Ok(OK)
 }
 
-/// Takes in what came, and what came after it; whether somebody waits for the answer to a key.
+/// Handles an input and those behind it; returns true if the user waits for the effect of a key.
 fn take_in(
     model: &mut TopModel,
     first: TopInput,
@@ -108,7 +108,7 @@ fn take_in(
     Ok(is_hurried)
 }
 
-/// Draws what has changed, if it is time; gives how long nothing has to be drawn then.
+/// Draws if there is a change and its time has come; returns the time until the next drawing.
 fn draw_if_due(
     model: &mut TopModel,
     screen: &mut TopScreen,
@@ -134,7 +134,7 @@ fn draw_if_due(
     Ok(model.tick())
 }
 
-/// Signals that end it: those of every command, and that the terminal hangs up.
+/// Waits for a signal to stop: those of every command, or a hangup of the terminal.
 async fn asked_to_end(requests: &mut Requests, hangup: &mut Signal) {
     tokio::select! {
         () = requests.asked_to_end() => {}
@@ -142,19 +142,19 @@ async fn asked_to_end(requests: &mut Requests, hangup: &mut Signal) {
     }
 }
 
-/// What is under way.
+/// The tasks that run.
 struct Work {
     asker: Rc<Asker>,
     listener: Sender<TopInput>,
     tasks: JoinSet<()>,
     /// The feed of Jobs, and its number.
     jobs: Option<(u64, AbortHandle)>,
-    /// What the page with this number has under way.
+    /// The tasks of the page with this number.
     events: Option<(u64, Vec<AbortHandle>)>,
 }
 
 impl Work {
-    /// Starts what the model wants, and ends what it does not want any more.
+    /// Starts the feeds and reads that the model wants, and aborts those that it no longer wants.
     fn start(&mut self, model: &mut TopModel, now: Now) {
         let number = model.feeds;
         if self.jobs.as_ref().is_none_or(|(fed, _)| *fed != number) {
@@ -201,7 +201,7 @@ impl Work {
         let (asker, listener) = (Rc::clone(&self.asker), self.listener.clone());
         let task = self.tasks.spawn_local(async move {
             let (seen, took) = look_at(&asker, &key, depth).await;
-            // Who has left does not want to know.
+            // The loop may have ended.
             let _ = listener
                 .send(TopInput::Looked(number, Box::new(seen), took))
                 .await;

@@ -1,6 +1,6 @@
-//! The terminal: what it can do, taking it, and giving it back on every way out.
+//! Detects the terminal's capabilities, takes the terminal, and restores it on every way out.
 //!
-//! Must not: know what is drawn.
+//! Must not: know the content of the screen.
 
 use std::{
     env,
@@ -27,13 +27,13 @@ use super::{
     model::{TopInput, TopModel},
 };
 
-/// Kinds of terminal that have no colours; with `-m` or `-mono` at their end, any.
+/// Kinds of terminal without colours; so are all with `-m` or `-mono` at the end.
 const WITHOUT_COLOUR: [&str; 6] = ["vt100", "vt102", "vt220", "vt320", "ansi-m", "screen-bce-m"];
 
-/// A frame at 200x60 has about as many bytes: it goes out in one write.
+/// About the size of a frame at 200x60 in bytes: it goes out in one write.
 const FRAME: usize = 64 * 1024;
 
-/// Refuses what is no terminal, or one that cannot be drawn on.
+/// Returns an error if there is no terminal, or one that cannot be drawn on.
 pub(super) fn check() -> Result<(), Problem> {
     if !stdout().is_terminal() || !stdin().is_terminal() {
         let words = "top needs a terminal for its input and output: `lakh status JOB` prints how a Job stands, and \
@@ -48,7 +48,7 @@ pub(super) fn check() -> Result<(), Problem> {
     }
 }
 
-/// Whether colours are wanted, and there are some.
+/// Returns true if the terminal has colours and they are not turned off.
 pub(super) fn has_colour() -> bool {
     let is_refused = env::var_os("NO_COLOR").is_some_and(|set| !set.is_empty());
     !is_refused && can_colour(&env::var("TERM").unwrap_or_default())
@@ -58,7 +58,7 @@ fn can_colour(term: &str) -> bool {
     !WITHOUT_COLOUR.contains(&term) && !term.ends_with("-m") && !term.ends_with("-mono")
 }
 
-/// Whether the locale is of UTF-8. The first of these that is set decides, as in locale(7).
+/// Returns true if the locale is of UTF-8. The first of these variables that is set decides, as in locale(7).
 pub(super) fn has_utf8() -> bool {
     let set = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter();
     let mut set = set.filter_map(|name| env::var(name).ok().filter(|value| !value.is_empty()));
@@ -70,16 +70,16 @@ fn is_utf8(locale: &str) -> bool {
     locale.contains("utf-8") || locale.contains("utf8")
 }
 
-/// The terminal while it is ours. Dropped, it is as it was before.
+/// The terminal while it is in use. It is restored on drop.
 pub(super) struct TopScreen {
     terminal: Terminal<CrosstermBackend<BufWriter<Stdout>>>,
     looks: Looks,
 }
 
 impl TopScreen {
-    /// Takes the terminal: another screen than the shell's, keys one by one.
+    /// Takes the terminal: the alternate screen, and raw mode.
     pub(super) fn enter(looks: Looks) -> io::Result<Self> {
-        // What a panic has to say must not be lost with our screen.
+        // The message of a panic must not be lost with the alternate screen.
         let say = panic::take_hook();
         panic::set_hook(Box::new(move |info| {
             give_back();
@@ -93,20 +93,20 @@ impl TopScreen {
         Ok(Self { terminal, looks })
     }
 
-    /// How large it is.
+    /// Returns its size.
     pub(super) fn size(&self) -> io::Result<(u16, u16)> {
         let size = self.terminal.size()?;
         Ok((size.width, size.height))
     }
 
-    /// Draws; only what has changed is written.
+    /// Draws the model; only changes are written.
     pub(super) fn draw(&mut self, model: &TopModel) -> io::Result<()> {
         let looks = self.looks;
         let draw = |frame: &mut ratatui::Frame<'_>| draw::draw(model, looks, frame.buffer_mut());
         self.terminal.draw(draw).map(|_| ())
     }
 
-    /// Has all be written with the next frame, whatever is on the terminal now.
+    /// Makes the next frame rewrite everything, whatever is on the terminal now.
     pub(super) fn forget(&mut self) -> io::Result<()> {
         self.terminal.clear()
     }
@@ -118,13 +118,13 @@ impl Drop for TopScreen {
     }
 }
 
-/// Makes the terminal what it was. One that is gone needs nothing.
+/// Restores the terminal. One that is gone needs nothing.
 fn give_back() {
     let _ = execute!(stdout(), LeaveAlternateScreen, Show);
     let _ = disable_raw_mode();
 }
 
-/// Tells keys and sizes, as they come, until nobody listens. A thread of its own: to read a terminal is to wait for it.
+/// Sends keys and sizes, until the receiver is gone. It has a thread of its own, because reading a terminal blocks.
 pub(super) fn listen(listener: Sender<TopInput>) {
     thread::spawn(move || {
         loop {

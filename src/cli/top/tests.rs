@@ -1,4 +1,4 @@
-//! Screens as text: what was heard, seen and pressed, and what is drawn then. A file of `tests/` is a topic.
+//! Tests screens by golden files: inputs, and the text that is drawn after them. Each file of `tests/` is a topic.
 
 use std::time::Duration;
 
@@ -29,10 +29,10 @@ use super::{
     records::{EventRow, JobRow},
 };
 
-/// When the view was begun.
+/// Start time of the view.
 const BEGIN: &str = "2026-11-26T03:00:00Z";
 
-/// What happens until a screen is drawn.
+/// Inputs until a screen is drawn.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SeenView {
@@ -47,9 +47,9 @@ struct SeenView {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct SeenStep {
-    /// Seconds after the step before.
+    /// Seconds after the previous step.
     after: u32,
-    /// All Jobs, as the API has them.
+    /// All Jobs, in API form.
     jobs: Option<Vec<Value>>,
     changed: Vec<Value>,
     deleted: Vec<Value>,
@@ -58,11 +58,11 @@ struct SeenStep {
     unwatched: Option<String>,
     back: bool,
     keys: Vec<String>,
-    /// What a look saw, as for `lakh status`.
+    /// Result of a read, as for `lakh status`.
     look: Option<Value>,
-    /// Indexes that run.
+    /// Running indexes.
     running: String,
-    /// It was no look into reasons.
+    /// The read did not include reasons.
     shallow: bool,
     events: Option<Vec<Value>>,
     events_broken: Option<(u16, String)>,
@@ -133,7 +133,7 @@ impl SeenStep {
         for news in jobs {
             model.handle(TopInput::Jobs(feed, news), now);
         }
-        // What keys do depends on what was drawn.
+        // The effect of keys depends on the drawn state.
         model.prepare(now);
         for name in &self.keys {
             model.handle(TopInput::Key(key(name)), now);
@@ -173,7 +173,7 @@ impl SeenView {
         serde_saphyr::from_str(yaml).unwrap_or_else(|error| panic!("{error}: {yaml}"))
     }
 
-    /// What is known after all of it.
+    /// Returns the model after all inputs.
     fn model(&self) -> TopModel {
         let scope = if self.home {
             JobScope::Home
@@ -208,7 +208,7 @@ fn drawn(model: &TopModel, looks: Looks) -> Buffer {
     frame.expect("it cannot fail").buffer.clone()
 }
 
-/// The lines of a screen, without the empty end of each.
+/// Returns the lines of a screen, without trailing spaces.
 fn text(buffer: &Buffer) -> String {
     let width = usize::from(buffer.area.width).max(1);
     let lines = buffer.content().chunks(width).map(|row| {
@@ -229,7 +229,7 @@ fn screens() {
     });
 }
 
-/// A Job of a million indexes that has come a part of its way.
+/// A partly completed Job of a million indexes.
 const MILLION: &str = r#"
 size: [80, 24]
 steps:
@@ -287,11 +287,11 @@ fn colours_are_used_only_where_there_are_some() {
     let (with, colourful) = colours(true);
     assert_eq!(without, 0);
     assert!(with > 200, "only {with} cells with a colour");
-    // They say nothing that the characters do not say.
+    // Colours add nothing that the characters do not show.
     assert_eq!(plain, colourful);
 }
 
-/// When the next look is due, in seconds from now, and how deep it is.
+/// Returns the time of the next read, in seconds from now, and its depth.
 fn next_look(model: &TopModel) -> Option<(u64, Depth)> {
     let (at, _, _, depth) = model.next_look()?;
     Some((at.since(model.now.monotonic).as_secs(), depth))

@@ -1,9 +1,9 @@
-//! `lakh why`: why a Job does not go on, and what to do, in at most three sentences.
+//! `lakh why`: explains why a Job makes no progress and how to fix that, in at most three sentences.
 //!
-//! The Job is looked at by [`one_job`](super::one_job), [`judge`] makes reasons of what was seen, and [`mod@print`]
-//! tells them. Nothing is written. `docs/status.md` lists all causes.
+//! [`one_job`](super::one_job) reads the Job, [`judge`] finds the reasons, and [`mod@print`] formats them. Nothing is
+//! written. `docs/status.md` lists all causes.
 //!
-//! Exit codes: 0, it was told; 2, the Job could not be seen.
+//! Exit codes: 0, success; 2, the Job could not be read.
 
 mod judge;
 mod print;
@@ -14,12 +14,18 @@ mod tests;
 use clap::{Args, ValueEnum};
 
 use super::{
-    OK, Problem, UNUSABLE, complain,
+    OK, Problem, UNUSABLE,
+    ask::Asker,
+    complain,
     finish::Requests,
     one_job::{Depth, JobArgs, JobSight, look, no_job},
     output::{json, yaml},
     print as tell,
 };
+#[cfg(all(test, feature = "embedded"))]
+use crate::cluster::Client;
+use crate::model::JobKey;
+use reason::Reason;
 
 /// The Job is looked at with your rights; nothing is written.
 #[derive(Args, Debug)]
@@ -43,7 +49,7 @@ enum WhyOutput {
     Yaml,
 }
 
-/// Looks at the Job, and says why it does not go on.
+/// Reads the Job and prints the reasons.
 pub(super) async fn run(args: WhyArgs, mut requests: Requests) -> Result<u8, Problem> {
     tokio::select! {
         told = explain(args) => told,
@@ -56,9 +62,8 @@ pub(super) async fn run(args: WhyArgs, mut requests: Requests) -> Result<u8, Pro
 
 async fn explain(args: WhyArgs) -> Result<u8, Problem> {
     let (asker, key) = args.job.asker().await?;
-    let sight = look(&asker, &key, Depth::Reasons).await;
-    let sight = sight.map_err(|error| no_job(&asker, &key, &error))?;
-    let (reasons, unseen) = (judge::judge(&sight), sight.unseen());
+    let (sight, reasons) = examine(&asker, &key).await?;
+    let unseen = sight.unseen();
     let object = print::object(&sight, &reasons, &unseen);
     tell(&match args.output {
         WhyOutput::Text => print::text(&sight, &reasons, &unseen),
@@ -68,7 +73,23 @@ async fn explain(args: WhyArgs) -> Result<u8, Problem> {
     Ok(OK)
 }
 
-/// Why a Job that was looked at does not go on, in sentences; none if nothing holds it.
+/// Reads a Job and judges it.
+async fn examine(asker: &Asker, key: &JobKey) -> Result<(JobSight, Vec<Reason>), Problem> {
+    let sight = look(asker, key, Depth::Reasons).await;
+    let sight = sight.map_err(|error| no_job(asker, key, &error))?;
+    let reasons = judge::judge(&sight);
+    Ok((sight, reasons))
+}
+
+/// Returns the cause and the text of `lakh why`, for tests; none if the Job cannot be read.
+#[cfg(all(test, feature = "embedded"))]
+pub(crate) async fn explain_by(client: Client, key: &JobKey) -> Option<(&'static str, String)> {
+    let (sight, reasons) = examine(&Asker::new(client), key).await.ok()?;
+    let cause = reasons.first()?.cause;
+    Some((cause, print::text(&sight, &reasons, &sight.unseen())))
+}
+
+/// Returns the reasons why a Job makes no progress, in sentences; none if nothing holds it.
 pub(super) fn trouble(sight: &JobSight) -> Option<String> {
     let reasons = judge::judge(sight);
     let is_held = reasons.iter().any(|reason| !reason.is_progress());

@@ -1,4 +1,4 @@
-//! The reasons as sentences for people, and as an object for programs.
+//! Formats the reasons as sentences, and as a JSON object.
 //!
 //! Must not: judge, or print anything itself.
 
@@ -13,23 +13,23 @@ struct WhyJson<'a> {
     namespace: &'a str,
     name: &'a str,
     uid: String,
-    /// That of the first reason.
+    /// The cause of the first reason.
     cause: &'a str,
     reasons: &'a [Reason],
     unseen: &'a [Unseen],
 }
 
-/// What may be told beside another reason.
+/// The cause of a reason that is printed beside another one.
 const ALWAYS_TOLD: &str = "deadline-soon";
 
-/// As text: at most three sentences, and what could not be seen.
+/// Formats the text: at most three sentences, and the objects that could not be read.
 pub(super) fn text(sight: &JobSight, reasons: &[Reason], unseen: &[Unseen]) -> String {
     let mut lines = vec![format!("{}: {}", sight.job.job.key, sentences(reasons))];
     lines.extend(unseen.iter().map(|unseen| format!("not seen: {unseen}")));
     harmless(&lines.join("\n"))
 }
 
-/// At most three sentences.
+/// Formats at most three sentences.
 pub(super) fn sentences(reasons: &[Reason]) -> String {
     let mut words = Vec::new();
     for (at, reason) in reasons.iter().enumerate() {
@@ -44,7 +44,7 @@ pub(super) fn sentences(reasons: &[Reason]) -> String {
     words.join(" ")
 }
 
-/// As one object.
+/// Builds the JSON object.
 pub(super) fn object<'a>(
     sight: &'a JobSight,
     reasons: &'a [Reason],

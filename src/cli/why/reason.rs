@@ -1,15 +1,15 @@
-//! Why a Job does not go on: a cause in a word that programs may rely on, what is so, and what to do.
+//! Defines the reason why a Job makes no progress: a stable cause, a description, and a remedy.
 
 use serde::Serialize;
 
-/// See the module's text.
+/// A reason, as printed by `lakh why`. Programs may rely on the cause.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Reason {
-    /// It stays as it is; docs/status.md lists all.
+    /// A stable identifier; docs/status.md lists all.
     pub(super) cause: &'static str,
-    /// What is so, in a sentence.
+    /// The situation, in a sentence.
     pub(super) what: String,
-    /// What to do, in a sentence.
+    /// The remedy, in a sentence.
     pub(super) remedy: String,
 }
 
@@ -26,7 +26,7 @@ impl Reason {
         }
     }
 
-    /// True if the Job goes on as it should.
+    /// True if the Job makes progress as it should.
     pub(super) fn is_progress(&self) -> bool {
         self.cause == "running" && self.remedy.is_empty()
     }

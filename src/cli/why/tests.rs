@@ -1,5 +1,5 @@
-//! Golden cases of the judges: each cause is made here. A file of `tests/` is a topic; said are the causes, the one that
-//! matters first, and the sentences.
+//! Golden cases of the judges: a test produces each cause. A file of `tests/` is a topic. The output is the causes, the
+//! most important first, and the sentences.
 
 use std::{cell::RefCell, collections::BTreeSet};
 
@@ -20,7 +20,7 @@ fn cases() {
         let text = print::text(&sight, &reasons, &sight.unseen());
         format!("({})\n{text}", names.join(", "))
     });
-    // Each is in the guide, and the guide has no other.
+    // The guide lists exactly these causes.
     let guide = include_str!("../../../docs/status.md");
     let (_, guide) = guide.split_once("\n| cause |").expect("a table of causes");
     let (table, _) = guide.split_once("\n\n").expect("an end of the table");

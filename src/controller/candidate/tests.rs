@@ -1,4 +1,4 @@
-//! A candidate before a server that refuses, is silent, or answers with something else, second by second.
+//! Runs a candidate against a server that refuses, does not respond, or returns foreign content, second by second.
 
 use std::{io, time::Duration};
 
@@ -9,15 +9,15 @@ use serde_json::{Value, json};
 use super::*;
 use crate::model::Time;
 
-/// How the server fares with calls about the Lease.
+/// The server's behavior for requests about the Lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Server {
     Good,
-    /// It refuses writes, dry or not, with this code.
+    /// It refuses writes, dry runs included, with this code.
     RefusesWrites(u16),
-    /// It takes a call and says nothing.
+    /// It accepts a request and does not respond.
     IsSilent,
-    /// It answers with success and a page of a proxy.
+    /// It responds with success and a page of a proxy.
     IsForeign,
 }
 
@@ -45,7 +45,7 @@ impl io::Write for LogWriter {
 }
 
 impl World {
-    /// The Lease is this one's, who may be nobody.
+    /// Creates a world in which `holder` holds the Lease; empty for a Lease without holder.
     fn new(holder: &str) -> Self {
         let metrics = Arc::new(Metrics::default());
         let election = LeaderElection {
@@ -69,7 +69,7 @@ impl World {
         }
     }
 
-    /// Lets so many seconds pass before such a server; another holder renews the Lease every second.
+    /// Runs this many seconds against this server. Another holder renews the Lease every second.
     fn run(&mut self, seconds: u32, server: Server) {
         let log = Arc::clone(&self.log);
         let subscriber = tracing_subscriber::fmt()
@@ -130,7 +130,7 @@ impl World {
         Ok(Bytes::from(self.lease.to_string()))
     }
 
-    /// The seconds of the log's lines with these words.
+    /// Returns the times in seconds of the log lines with these words.
     fn lines(&self, words: &str) -> Vec<String> {
         let log = String::from_utf8(self.log.lock().clone()).expect("text");
         let lines = log.lines().filter(|line| line.contains(words));
@@ -183,7 +183,7 @@ fn a_standby_learns_that_it_could_not_lead() {
     );
     world.run(12, Server::Good);
     assert_eq!(world.problem(), None);
-    // Once a minute is enough, and what lasts for a moment does not count.
+    // Once a minute is enough, and a short failure does not count.
     let before = world.dry_runs;
     world.run(300, Server::Good);
     assert!((4..=6).contains(&(world.dry_runs - before)));
@@ -230,7 +230,7 @@ fn a_lease_that_another_took_is_lost_to_that_one() {
     world.run(5, Server::Good);
     world.change(|lease| lease["spec"]["holderIdentity"] = json!("two"));
     let now = world.now;
-    // Its next renewal is refused, as it is on top of an older version.
+    // Its next renewal is refused, because it is on top of an older version.
     let conflict = Err(ApiError::from_response(409, b"", None));
     let request = loop {
         match world.candidate.poll_request(world.now) {

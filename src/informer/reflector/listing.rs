@@ -1,7 +1,7 @@
-//! Takes in the pages of a list: tells each object, and chooses what the next page asks for.
+//! Handles the pages of a list: passes on each object and chooses the next request.
 //!
-//! A page that failed for its length is asked for again with fewer objects; its token stays good. An object that alone is
-//! too long is passed over by its metadata.
+//! A page that failed for its length is requested again with fewer objects; its token stays valid. An object that alone
+//! is too long is reported by its metadata and skipped.
 //!
 //! Must not: decide when a list begins.
 
@@ -17,11 +17,11 @@ use super::{
     Witness, read, tell_of, wait_after,
 };
 
-/// A page of a list that was taken in.
+/// Result of a page.
 enum Page {
     More(String),
     Last(u64),
-    /// It is older than what was told before.
+    /// The page is older than the cache.
     Older,
 }
 
@@ -52,8 +52,8 @@ impl Reflector {
         }
     }
 
-    /// Asks once more for a page that failed, if it can be asked for in another way; returns whether it does. A token is
-    /// good for a page of any size.
+    /// Requests a failed page once more if a smaller page or its metadata alone may succeed; returns true if so. A
+    /// token is valid for a page of any size.
     fn retries_page(&mut self, error: &ApiError, took: Duration, outside: &Outside) -> bool {
         let ReflectorStep::List(token) = &self.step else {
             return false;
@@ -92,7 +92,7 @@ impl Reflector {
         if version < self.told.newest {
             return Ok(Page::Older);
         }
-        // All pages are of the first one's version, also where a server says otherwise: by it lists are told apart.
+        // All pages count as the first one's version, also where a server says otherwise: it identifies the list.
         let version = match &self.step {
             ReflectorStep::List(token) | ReflectorStep::PassOver(token) if !token.is_empty() => {
                 self.told.listing
@@ -126,7 +126,7 @@ impl Reflector {
         Ok(next)
     }
 
-    /// Reports an object that is too long to be read, by its metadata.
+    /// Reports an object that is too long to be decoded, by its metadata.
     fn pass_over(&self, item: Object<'_>, listed: u64, outside: &mut Outside, tell: Tell<'_>) {
         let (kind, longest) = (self.label(), self.page_size.longest());
         let identity = item.json().and_then(decode_identity);
@@ -158,7 +158,7 @@ impl Reflector {
         self.watch_failures = 0;
         self.told.is_lost = false;
         if self.told.older_since.is_some() {
-            // It may have come this far by another way.
+            // The server may have reached this version in another history.
             return self.turn_to(ReflectorStep::Compare);
         }
         let listed_last = self.told.listed_last.take();

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::{
     cronjob::Outlook,
-    model::{CronJob, Time, Uid},
+    model::{ConcurrencyPolicy, CronJob, Time, Uid},
 };
 
 /// How many next runs are told.
@@ -27,11 +27,15 @@ struct ScheduleSeen {
 }
 
 impl Outlooks {
-    /// What is told of these CronJobs, which are all that there are.
-    pub(super) fn tell(&mut self, cron_jobs: &[CronJob], now: Time) -> HashMap<String, Value> {
+    /// What is told of these CronJobs, which are all that there are; each comes with its last Job, or null.
+    pub(super) fn tell(
+        &mut self,
+        cron_jobs: &[(CronJob, Value)],
+        now: Time,
+    ) -> HashMap<String, Value> {
         let mut before = std::mem::take(&mut self.0);
         let mut told = HashMap::new();
-        for cron_job in cron_jobs {
+        for (cron_job, last_job) in cron_jobs {
             let reason = ScheduleSeen {
                 schedule: cron_job.spec.schedule.clone(),
                 time_zone: cron_job.spec.time_zone.clone(),
@@ -43,14 +47,14 @@ impl Outlooks {
             };
             let known = before.remove(&cron_job.uid).filter(is_so_still);
             let known = known.unwrap_or_else(|| (reason, Outlook::of(cron_job, RUNS, now)));
-            told.insert(cron_job.uid.to_string(), tell(cron_job, &known.1));
+            told.insert(cron_job.uid.to_string(), tell(cron_job, last_job, &known.1));
             self.0.insert(cron_job.uid, known);
         }
         told
     }
 }
 
-fn tell(cron_job: &CronJob, outlook: &Result<Outlook, String>) -> Value {
+fn tell(cron_job: &CronJob, last_job: &Value, outlook: &Result<Outlook, String>) -> Value {
     let CronJob { spec, status, .. } = cron_job;
     let active = status.active.iter().map(|job| job.name.as_str());
     let mut told = json!({
@@ -60,6 +64,9 @@ fn tell(cron_job: &CronJob, outlook: &Result<Outlook, String>) -> Value {
         "schedule": spec.schedule,
         "timeZone": spec.time_zone,
         "suspend": spec.suspend,
+        "created": cron_job.created.to_rfc3339(),
+        "concurrencyPolicy": concurrency(spec.concurrency),
+        "lastJob": last_job,
         "last": status.last_schedule.map(Time::to_rfc3339),
         "lastSuccess": status.last_successful.map(Time::to_rfc3339),
         "active": active.collect::<Vec<_>>(),
@@ -77,6 +84,15 @@ fn tell(cron_job: &CronJob, outlook: &Result<Outlook, String>) -> Value {
         }
     }
     told
+}
+
+/// The API's word.
+fn concurrency(policy: ConcurrencyPolicy) -> &'static str {
+    match policy {
+        ConcurrencyPolicy::Allow => "Allow",
+        ConcurrencyPolicy::Forbid => "Forbid",
+        ConcurrencyPolicy::Replace => "Replace",
+    }
 }
 
 #[cfg(test)]
@@ -106,7 +122,8 @@ mod tests {
 
     fn told(outlooks: &mut Outlooks, cron_job: &CronJob, now: &str) -> Value {
         let now = Time::parse_rfc3339(now).expect("a time");
-        let mut told = outlooks.tell(std::slice::from_ref(cron_job), now);
+        let last_job = json!({"name": "nightly-1", "uid": "u", "result": "Failed"});
+        let mut told = outlooks.tell(&[(cron_job.clone(), last_job)], now);
         told.remove(&cron_job.uid.to_string()).expect("it is told")
     }
 
@@ -116,6 +133,11 @@ mod tests {
         let nightly = cron_job("30 2 * * *", Some("Europe/Berlin"));
         let first = told(&mut outlooks, &nightly, "2026-11-26T00:00:00Z");
         assert_eq!(first["next"][0], "2026-11-26T01:30:00Z");
+        assert_eq!(first["lastJob"]["result"], "Failed");
+        assert_eq!(
+            (&first["concurrencyPolicy"], &first["created"]),
+            (&json!("Allow"), &json!("1970-01-01T00:00:00Z"))
+        );
         assert_eq!(first["next"].as_array().map(Vec::len), Some(RUNS));
         let later = told(&mut outlooks, &nightly, "2026-11-26T01:30:00Z");
         assert_eq!(later["next"][0], "2026-11-27T01:30:00Z");

@@ -22,10 +22,13 @@ const PODS: usize = 10_000;
 /// As many ranges of indexes are told of one cause; a Job of 100,000 may have as many ranges.
 const RANGES: usize = 2_000;
 
+/// Names of nodes in an answer, for each cause.
+const NODES: usize = 200;
+
 /// What is asked of a list: the one thing of it that is read.
 const FAILED: &str = "status.phase=Failed";
 
-/// The causes, the most frequent first; `query` may say where to go on.
+/// The causes, the most frequent first; `query` may say where to go on, and after how many Pods to stop.
 pub(super) async fn page(client: &Client, key: &JobKey, query: &str) -> cluster::Result<Value> {
     let odd = |why: String| ApiError::no_answer(format!("the answer cannot be read: {why}"));
     let (namespace, name) = (paths::escaped(&key.namespace), paths::escaped(&key.name));
@@ -33,7 +36,8 @@ pub(super) async fn page(client: &Client, key: &JobKey, query: &str) -> cluster:
     let job = decode_job(&String::from_utf8_lossy(&job)).map_err(|error| odd(error.to_string()))?;
     let (uid, selector) = (job.job.uid, job.selector.as_deref());
     let list = paths::pods_of_job(&key.namespace, uid, selector, FAILED);
-    let mut from = continued(query);
+    let mut from = parameter(query, "continue");
+    let most = most(query);
     let mut failed = FailedPods::default();
     let mut seen = 0;
     loop {
@@ -52,7 +56,7 @@ pub(super) async fn page(client: &Client, key: &JobKey, query: &str) -> cluster:
             seen += 1;
         }
         from = page.continue_token;
-        if from.is_empty() || seen >= PODS {
+        if from.is_empty() || seen >= most {
             break;
         }
         // Others have the thread in between.
@@ -74,12 +78,18 @@ fn take(failed: &mut FailedPods, pod: &PodDetails, job: Uid) {
     }
 }
 
-/// Where a list is to go on.
-fn continued(query: &str) -> String {
+/// A parameter of a query; empty if it is not there.
+fn parameter(query: &str, name: &str) -> String {
     let mut pairs = query.split('&').filter_map(|pair| pair.split_once('='));
-    let token = pairs.find(|(name, _)| *name == "continue");
-    let token = token.map(|(_, token)| percent_decode_str(token).decode_utf8_lossy());
-    token.unwrap_or_default().into_owned()
+    let value = pairs.find(|(known, _)| *known == name);
+    let value = value.map(|(_, value)| percent_decode_str(value).decode_utf8_lossy());
+    value.unwrap_or_default().into_owned()
+}
+
+/// After how many Pods an answer ends.
+fn most(query: &str) -> usize {
+    let asked = parameter(query, "limit").parse();
+    asked.unwrap_or(PODS).min(PODS)
 }
 
 fn told(group: &FailureGroup<'_>) -> Value {
@@ -95,6 +105,8 @@ fn told(group: &FailureGroup<'_>) -> Value {
         "pods": group.pods,
         "indexes": told.join(","),
         "moreRanges": ranges.count(),
+        "nodes": group.nodes.iter().take(NODES).collect::<Vec<_>>(),
+        "moreNodes": group.nodes.len().saturating_sub(NODES),
         "last": {
             "pod": last.name,
             "index": last.index,
@@ -123,6 +135,7 @@ mod tests {
                     "annotations": {"batch.kubernetes.io/job-completion-index": index.to_string()},
                     "ownerReferences": [{"uid": Uid::from_u128(owner).to_string(), "controller": true}],
                 },
+                "spec": {"nodeName": format!("node-{index}")},
                 "status": {"phase": "Failed", "containerStatuses": [
                     {"name": "main", "state": {"terminated": {"exitCode": code, "message": "no disk"}}},
                 ]},
@@ -140,13 +153,22 @@ mod tests {
         );
         assert_eq!(first["indexes"], "3,4");
         assert_eq!(first["last"]["message"], "no disk");
+        assert_eq!(
+            (&first["nodes"], &first["moreNodes"]),
+            (&json!(["node-3", "node-4"]), &json!(0))
+        );
         assert_eq!(second["exitCode"], 137);
     }
 
     #[test]
-    fn where_to_go_on_is_read_from_the_query() {
-        assert_eq!(continued("continue=a%3Db%26limit%3D1"), "a=b&limit=1");
-        assert_eq!(continued("other=1"), "");
-        assert_eq!(continued(""), "");
+    fn where_to_go_on_and_to_stop_is_read_from_the_query() {
+        let go_on = |query| parameter(query, "continue");
+        assert_eq!(go_on("continue=a%3Db%26limit%3D1"), "a=b&limit=1");
+        assert_eq!(go_on("other=1"), "");
+        assert_eq!(go_on(""), "");
+        assert_eq!(most("continue=a&limit=1000"), 1_000);
+        for other in ["", "limit=x", "limit=99999999", "limit=-1"] {
+            assert_eq!(most(other), PODS, "{other}");
+        }
     }
 }

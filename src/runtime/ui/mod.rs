@@ -283,6 +283,7 @@ async fn cluster(sources: &PageSources) -> Value {
     let version = version.ok().and_then(Result::ok);
     let version = version.and_then(|body| serde_json::from_slice::<Value>(&body).ok());
     serde_json::json!({
+        "name": sources.client.cluster_name(),
         "server": sources.client.url(),
         "version": version.and_then(|it| it["gitVersion"].as_str().map(str::to_owned)),
         "lakh": env!("LAKH_VERSION"),

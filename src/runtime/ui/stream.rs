@@ -112,25 +112,45 @@ impl Table {
             return (Said::busy(), self);
         };
         let jobs: Vec<Value> = jobs.into_iter().map(|told| told.job).collect();
-        let cron_jobs = cron_jobs.into_iter().filter_map(|told| told.cron_job);
-        let cron_jobs: Vec<CronJob> = cron_jobs.map(|told| *told).collect();
+        let cron_jobs = cron_jobs
+            .into_iter()
+            .filter_map(|told| Some((*told.cron_job?, told.job)));
+        let cron_jobs: Vec<(CronJob, Value)> = cron_jobs.collect();
         let of_jobs = jobs.iter().filter_map(|job| job["namespace"].as_str());
         let of_jobs: BTreeSet<CompactString> = of_jobs.map(CompactString::from).collect();
-        let of_cron_jobs = cron_jobs.iter().map(|it| it.key.namespace.clone());
+        let of_cron_jobs = cron_jobs.iter().map(|(it, _)| it.key.namespace.clone());
         let of_cron_jobs: BTreeSet<CompactString> = of_cron_jobs.collect();
+        // Rights are asked for where there is an Event's message only.
+        let of_events = jobs.iter().filter(|job| has_message(job));
+        let of_events = of_events.filter_map(|job| job["namespace"].as_str());
+        let of_events: BTreeSet<CompactString> = of_events.map(CompactString::from).collect();
         let shown = tokio::try_join!(
             viewer.shown(ListedKind::Jobs, of_jobs),
             viewer.shown(ListedKind::CronJobs, of_cron_jobs),
+            viewer.shown(ListedKind::Events, of_events),
         );
         match shown {
             Err(refused) => (Said::refused(&refused), self),
-            Ok((shown, of_cron)) => {
-                let jobs = jobs.into_iter().filter(|job| {
+            Ok((shown, of_cron, of_events)) => {
+                let in_one = |seen: &SeenNamespaces, job: &Value| {
                     let namespace = job["namespace"].as_str();
-                    namespace.is_some_and(|namespace| shown.has(namespace))
+                    namespace.is_some_and(|namespace| seen.has(namespace))
+                };
+                let jobs = jobs.into_iter().filter(|job| in_one(&shown, job));
+                let jobs = jobs.map(|mut job| {
+                    if has_message(&job) && !in_one(&of_events, &job) {
+                        forget_message(&mut job);
+                    }
+                    job
                 });
-                let is_seen = |it: &CronJob| of_cron.has(&it.key.namespace);
-                let cron_jobs: Vec<CronJob> = cron_jobs.into_iter().filter(is_seen).collect();
+                let is_seen = |it: &(CronJob, Value)| of_cron.has(&it.0.key.namespace);
+                let mut cron_jobs: Vec<_> = cron_jobs.into_iter().filter(is_seen).collect();
+                // The last Job of a CronJob is not for a viewer who may not list Jobs.
+                for (cron_job, last_job) in &mut cron_jobs {
+                    if !shown.has(&cron_job.key.namespace) {
+                        *last_job = Value::Null;
+                    }
+                }
                 let now = sources.clock.now().wall;
                 let said = self.tell(jobs, &cron_jobs, [&shown, &of_cron], now);
                 (Said::of(said), self)
@@ -141,7 +161,7 @@ impl Table {
     fn tell(
         &mut self,
         jobs: impl Iterator<Item = Value>,
-        cron_jobs: &[CronJob],
+        cron_jobs: &[(CronJob, Value)],
         [of_jobs, of_cron_jobs]: [&SeenNamespaces; 2],
         now: crate::model::Time,
     ) -> Option<Bytes> {
@@ -292,6 +312,18 @@ fn event(name: &str, data: &Value) -> Bytes {
 fn forget_events(told: &mut JobDescription) {
     if let Some(job) = told.job.as_object_mut() {
         job.remove("warnings");
+    }
+    forget_message(&mut told.job);
+}
+
+/// True if a Job comes with the message of an Event.
+fn has_message(job: &Value) -> bool {
+    job["blocked"]["message"].is_string()
+}
+
+fn forget_message(job: &mut Value) {
+    if has_message(job) {
+        job["blocked"]["message"] = Value::Null;
     }
 }
 

@@ -1,4 +1,4 @@
-//! Tests of turns over a real store.
+//! Tests syncs over a real store.
 
 use super::*;
 use crate::{
@@ -48,7 +48,7 @@ fn give_at(store: &mut Store, key: ActorKey, seconds: i64) -> Turn {
     give_with(store, key, u64::MAX, Now::at(Time::from_secs(seconds)))
 }
 
-/// Gives a turn when the Pods are known as of this version.
+/// Runs a sync with the Pods cached as of this version.
 fn give_with(store: &mut Store, key: ActorKey, pods_seen: u64, now: Now) -> Turn {
     let rules = Rules {
         limits: Limits::default(),
@@ -82,8 +82,7 @@ fn a_panic_costs_the_actor_and_nothing_else() {
     assert!(panicked.panicked && panicked.writes.is_empty());
     assert!(actor(&mut store, key).machine.is_none());
 
-    // The writes of the machine that is no more are still under way: nothing is asked for
-    // a second time before it is known how they ended.
+    // Writes of the discarded machine are still in flight. Nothing is repeated before their outcomes are known.
     assert!(give(&mut store, key).writes.is_empty());
     store.apply_pod(pod(3, PodPhase::Pending));
     let state = actor(&mut store, key);
@@ -101,7 +100,7 @@ fn a_panic_costs_the_actor_and_nothing_else() {
     );
 }
 
-/// Gives a turn in which the actor panics.
+/// Runs a sync in which the actor panics.
 fn panic(store: &mut Store, key: ActorKey) -> Turn {
     actor(store, key).panic_next_turn = true;
     let hook = std::panic::take_hook();
@@ -144,7 +143,7 @@ fn a_pod_of_a_job_that_has_ended_is_freed_though_its_news_are_older_than_the_job
     assert_eq!(freed(&give_with(&mut store, key, 9, now)), 1);
 }
 
-/// The Pods of a Job's cell, in the order of their UIDs.
+/// Returns the Pods of a Job's actor, in the order of their UIDs.
 fn pods_of(store: &Store, job: &JobId) -> Vec<Uid> {
     let actor = store.find(job).and_then(|key| store.get(key));
     let pods = actor.map(|actor| actor.pods.iter().map(|(_, pod)| pod.uid).collect());
@@ -153,7 +152,7 @@ fn pods_of(store: &Store, job: &JobId) -> Vec<Uid> {
     pods
 }
 
-/// A Pod as a hostile tenant makes it: its owner reference says what he likes.
+/// Returns a Pod of a hostile tenant, with an arbitrary owner reference.
 fn forged(number: u32, namespace: &str, owner: &str, status: &str) -> DecodedPod<'static> {
     let json = format!(
         r#"{{"metadata":{{"name":"j-{number}","namespace":"{namespace}","resourceVersion":"6",
@@ -189,7 +188,7 @@ fn a_pod_of_another_namespace_or_name_is_not_the_jobs() {
         let creates = |op: &&Op| matches!(op, Op::Create { .. });
         let creates = turn.writes.iter().filter(creates).count();
         assert_eq!((creates, turn.writes.len()), (1, 1), "slowly at first");
-        // Nobody's Pods have nobody's turns.
+        // Pods without a Job cause no writes.
         let mut strangers = store.actors();
         strangers.retain(|stranger| *stranger != key);
         assert_eq!(strangers.len(), 3);
@@ -219,7 +218,7 @@ fn a_pod_that_goes_over_the_wall_leaves_its_job() {
 fn a_write_goes_to_the_pod_that_is_meant() {
     let mut store = Store::new(TRACKING_FINALIZER, &[], Seen::default());
     store.apply_job(decode_job(JOB).expect("a good Job"), false);
-    // Nobody's, but ours to free: what it calls its Job was never seen, and it is being deleted.
+    // No Job owns it, but we must free it: its owner was never in the cache, and it is being deleted.
     let mut foreign = forged(70, "default", "j-70-no", r#"{"phase":"Running"}"#);
     foreign.record.flags.set(PodFlags::DELETING, true);
     let Controller::Job(other) = foreign.controller.clone() else {
@@ -237,7 +236,7 @@ fn a_write_goes_to_the_pod_that_is_meant() {
     assert_eq!(actor(&mut store, key).id.key.namespace, "default");
 }
 
-/// A Job of so many Pods, and its actor.
+/// Creates a Job with this many Pods, and its actor.
 fn big_job(count: u32, spec: &str) -> (Store, ActorKey) {
     let mut store = Store::new(TRACKING_FINALIZER, &[], Seen::default());
     let size = format!(r#""parallelism":{count},"completions":{count},{spec}"#);
@@ -292,7 +291,7 @@ fn a_pod_that_vanished_among_many_is_not_deleted() {
     for number in 0..many {
         store.apply_pod(pod(u128::from(number), PodPhase::Pending));
     }
-    // The finalizers come off; deletions stay under way, so that more wait behind them.
+    // The finalizers are removed. Deletions stay in flight, so that more wait behind them.
     let mut deletions = Vec::new();
     loop {
         let turn = give(&mut store, key);
@@ -323,7 +322,7 @@ fn a_pod_that_vanished_among_many_is_not_deleted() {
     assert_eq!(turn.writes.iter().filter(pods).count(), 0);
 }
 
-/// The server has answered whether it has the Job.
+/// Responds to the search for the Job.
 fn searched(store: &mut Store, key: ActorKey, is_gone: bool) {
     let retry = Limits::default().retry_backoff;
     let now = Now::at(Time::from_secs(100)).monotonic;
@@ -352,7 +351,7 @@ fn for_a_job_that_only_its_pods_tell_of_the_server_is_asked_once() {
     let turn = give(&mut store, key);
     assert!(!turn.searches);
     assert_eq!(freed(&turn), 3, "the Job is gone");
-    // The answer was of other data.
+    // The response was from other data.
     store.apply_job(decode_job(JOB).expect("a good Job"), false);
     answer(
         &mut store,
@@ -435,7 +434,7 @@ fn a_pod_that_leaves_and_comes_back_is_counted_once() {
     let named = status_of(&give_at(&mut store, key, 110));
     let listed = |status: &JobStatus| status.uncounted.clone().unwrap_or_default().succeeded;
     assert_eq!(listed(&named), [Uid::from_u128(101)]);
-    // Somebody takes it from the Job while that status is under way, and it is adopted.
+    // A user removes the owner while that status is in flight, and the Job adopts the Pod again.
     for (controller, version) in [(Controller::None, 7), (Controller::Job(id()), 8)] {
         let mut moved = pod(1, PodPhase::Succeeded);
         moved.controller = controller;

@@ -1,4 +1,4 @@
-//! What annotations bring: what is kept of Pods, what people are told, and what it may take.
+//! Tests the effects of annotations: records of Pods, Events, and memory limits.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::{
     wire::{Object, PodDecoder, PodDetails},
 };
 
-/// The Job with indexes, and with these annotations.
+/// Returns the Job with indexes and these annotations.
 fn annotated(version: u64, annotations: &Value) -> Value {
     let spec = json!({"completionMode": "Indexed", "completions": 3, "parallelism": 3});
     let mut job = job(version, &spec);
@@ -41,7 +41,7 @@ fn key() -> JobKey {
     }
 }
 
-/// A Pod of this index.
+/// Returns a Pod of this index.
 fn pod_of(index: u32, number: u128, version: u64, phase: &str) -> Value {
     let mut pod = pod(&format!("j-{index}-{number}"), number, version, phase);
     let annotation = "batch.kubernetes.io/job-completion-index";
@@ -49,7 +49,7 @@ fn pod_of(index: u32, number: u128, version: u64, phase: &str) -> Value {
     pod
 }
 
-/// A Pod that failed on a node.
+/// Returns a Pod that failed on a node.
 fn failed(index: u32, number: u128, version: u64, code: i32, reason: &str) -> Value {
     let mut pod = pod_of(index, number, version, "Failed");
     pod["spec"]["nodeName"] = json!("node-1");
@@ -59,7 +59,7 @@ fn failed(index: u32, number: u128, version: u64, code: i32, reason: &str) -> Va
     pod
 }
 
-/// Hears of a Pod as informers tell of those of Jobs that ask.
+/// Handles a Pod event as informers send it for Jobs with annotations.
 fn hear_in_full(world: &mut World, change: Change, pod: &Value) {
     let (finalizer, json) = (TRACKING_FINALIZER, pod.to_string());
     let read = PodDecoder { finalizer }.decode(Object::Json(&json));
@@ -91,7 +91,7 @@ fn reports(world: &mut World) -> Vec<Report> {
     std::iter::from_fn(|| events.take_report()).collect()
 }
 
-/// How an index ended: the outcome, the cause, and the node.
+/// Returns the recorded end of an index: the outcome, the cause, and the node.
 fn end_of(world: &World, index: usize) -> Option<(IndexOutcome, EndCause, String)> {
     let page = page(world).expect("it has a record");
     let end = page.rows[index].end.clone()?;
@@ -119,7 +119,7 @@ fn what_a_pod_ended_of_stays_when_it_is_gone() {
     let row = page.rows[1].end.as_ref().expect("it ended");
     let times = [row.started, row.ended].map(|at| at.map_or(0, |at| at.as_secs()));
     assert_eq!(times, [1_000_001, 1_000_005]);
-    // Another Pod of the index, which is there and has not ended.
+    // Another Pod of the index that has not finished.
     world.hear_pod(Change::Applied, &pod_of(1, 8, 12, "Running"));
     assert_eq!((tries(&world)[1], end_of(&world, 1)), (Some(2), end));
 }
@@ -150,7 +150,7 @@ fn who_asks_for_last_failures_gets_them_a_part_at_a_time() {
     hear_in_full(&mut world, Change::Applied, &failed(1, 7, 8, 3, "Error"));
     let mut succeeded = pod_of(2, 8, 8, "Succeeded");
     hear_in_full(&mut world, Change::Applied, &succeeded);
-    // A success stays, whatever comes after.
+    // A success stays, whatever follows.
     succeeded["metadata"]["resourceVersion"] = json!("9");
     hear_in_full(&mut world, Change::Deleted, &succeeded);
     hear_in_full(&mut world, Change::Applied, &failed(2, 9, 10, 3, "Error"));
@@ -230,7 +230,7 @@ fn a_record_that_begins_late_has_what_is_still_there() {
     );
     assert_eq!(page(&world), None);
     world.hear_job(&recorded(9));
-    // No more than the Pod's record: no node.
+    // Only the Pod's record is known, so there is no node.
     let end = (
         IndexOutcome::Failed,
         EndCause::new(Some(42), ""),
@@ -304,7 +304,7 @@ fn memory_is_given_out_before_it_is_used_and_comes_back() {
         told.reason == REFUSED && message.contains("--index-record-memory is used up")
     };
     assert!(told.iter().any(is_told), "{told:?}");
-    // Half of it is for one namespace.
+    // One namespace gets half of it.
     let mut rich = with(2 * enough);
     assert!(page(&rich).is_some());
     let read = crate::wire::decode_job(&idle(900).to_string()).expect("a good Job");
@@ -325,7 +325,7 @@ fn no_namespace_takes_the_memory_of_all() {
     assert!(budget.reserve("c", 30) && !budget.reserve("b", 1));
     budget.release("a", 20);
     assert_eq!(budget.by_namespace.get("a"), None);
-    // What is left is another shard's, too.
+    // The rest is available to another shard, too.
     let mut other = RecordBudget::new(memory);
     assert!(other.reserve("d", 15) && !budget.reserve("c", 10) && budget.reserve("c", 5));
     other.release("d", 15);

@@ -1,6 +1,6 @@
-//! The calls that a turn of a CronJob makes, and what is read in their answers.
+//! Builds the requests of a CronJob's sync, and decodes their responses.
 //!
-//! Must not: know whose turn it is.
+//! Must not: know which CronJob is synced.
 
 use serde_json::value::RawValue;
 
@@ -57,7 +57,7 @@ pub(super) fn write_status((key, uid): (&JobKey, Uid), status: &CronJobStatus, o
     )
 }
 
-/// What came of a look at an object.
+/// Decodes the response to a GET.
 pub(super) fn found<T>(
     result: CallResult,
     decode: fn(&str) -> serde_json::Result<T>,
@@ -70,14 +70,14 @@ pub(super) fn found<T>(
     }
 }
 
-/// The Job that was made, if one was.
+/// Returns the created Job, if the creation succeeded.
 pub(super) fn made(result: &CallResult) -> Option<ChildJob> {
     let answer = String::from_utf8_lossy(result.as_ref().ok()?);
     let job = decode_job(&answer).ok()?;
     Some(wire::child_job(&job))
 }
 
-/// What came of the creation of a Job that was due at `scheduled`.
+/// Decodes the response to the creation of a Job scheduled for `scheduled`.
 pub(super) fn created(
     result: CallResult,
     scheduled: Time,
@@ -111,8 +111,8 @@ pub(super) fn refusal(error: &ApiError) -> CallAnswer {
     }
 }
 
-/// Reads the template of the CronJob with this UID from an answer. One that is newer than the known CronJob is as good:
-/// its owner has changed it since.
+/// Decodes the CronJob with this UID from a GET, for its template. A version newer than the cached one is fine: the
+/// owner has changed the CronJob since.
 pub(super) fn template_of(result: CallResult, uid: Uid) -> Result<DecodedCronJob, String> {
     let answer = result.map_err(|error| error.to_string())?;
     let found = decode_cron_job(&String::from_utf8_lossy(&answer));

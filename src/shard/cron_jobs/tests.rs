@@ -1,4 +1,4 @@
-//! Which news give a CronJob a turn, and when.
+//! Tests which events queue a CronJob, and when.
 
 use std::time::Duration;
 
@@ -20,16 +20,16 @@ use crate::{
 /// A morning in June.
 const NOW: Now = Now::at(Time::from_secs(1_780_300_000));
 
-/// CronJobs, and where their calls and Events go.
+/// CronJobs, with the outbox for their requests and Events.
 struct Part {
     cron_jobs: CronJobs,
     outbox: Outbox,
-    /// The name of the object that the last call is about.
+    /// Name of the object of the last request.
     named: String,
     templates: Templates,
 }
 
-/// In which so many turns are under way at once.
+/// Creates the CronJobs with this many concurrent syncs.
 fn part_with(concurrent: usize) -> Part {
     let backoff = Exponential {
         base: Duration::from_secs(1),
@@ -53,7 +53,7 @@ fn part() -> Part {
     part_with(8)
 }
 
-/// The answer to a write.
+/// Returns the response to a write.
 fn ack(uid: Uid, version: u64) -> Bytes {
     let metadata = json!({"uid": uid.to_string(), "resourceVersion": version.to_string()});
     json!({"metadata": metadata}).to_string().into()
@@ -70,7 +70,7 @@ fn uid(number: u32) -> String {
     format!("00000000-0000-0000-0000-{number:012}")
 }
 
-/// A CronJob that runs at the beginning of each year, in a version of it.
+/// Returns a version of a CronJob that runs at the beginning of each year.
 fn cron_job(name: &str, number: u32, version: u64, spec: &Value) -> String {
     let mut object = json!({
         "metadata": {
@@ -88,7 +88,7 @@ fn cron_job(name: &str, number: u32, version: u64, spec: &Value) -> String {
     object.to_string()
 }
 
-/// A Job that has this owner.
+/// Returns a Job with this owner.
 fn job(number: u32, metadata: &Value, owner: &Value) -> DecodedJob {
     let mut object = json!({
         "metadata": {
@@ -129,7 +129,7 @@ impl Part {
         self.have_turns()
     }
 
-    /// Whose turn it is; it is over at once.
+    /// Runs all due syncs, each ended at once. Returns the names of the CronJobs.
     fn have_turns(&mut self) -> Vec<String> {
         let mut names = Vec::new();
         while let Some(key) = self.cron_jobs.queue.take(NOW) {
@@ -144,7 +144,7 @@ impl Part {
             .work(&mut self.outbox, &mut self.templates, now)
     }
 
-    /// The next call, but for Events: its number, and what it does.
+    /// Returns the next request, Events excluded: its number and its purpose.
     fn sent(&mut self) -> Option<(CallId, String)> {
         let now = NOW.monotonic;
         loop {
@@ -163,7 +163,7 @@ impl Part {
         }
     }
 
-    /// The next call is this one, and the object has this UID and version after it.
+    /// Expects this request, and responds with this UID and version.
     fn answers(&mut self, expected: &str, number: u32, version: u64) {
         let (id, call) = self.sent().expect("a call");
         assert_eq!(call, expected);
@@ -173,7 +173,7 @@ impl Part {
         self.answer_in(id, Ok(body), NOW);
     }
 
-    /// The answer to a call.
+    /// Responds to a request.
     fn answer_in(&mut self, id: CallId, answer: CallResult, now: Now) {
         let answered = self.outbox.answered(id, answer, now.monotonic);
         let Some(Answered::Call(Caller::CronJob(key), result)) = answered else {
@@ -184,7 +184,7 @@ impl Part {
         self.cron_jobs.answer(&key, result, outbox, templates, now);
     }
 
-    /// When the first alarm rings.
+    /// Returns the time of the first alarm.
     fn alarm(&self) -> Option<String> {
         let at = self.cron_jobs.queue.next_due().wall?;
         assert!(at > NOW.wall);
@@ -197,7 +197,7 @@ impl Part {
         children.get(&key(name)).map_or(0, BTreeMap::len)
     }
 
-    /// What is known of a CronJob.
+    /// Returns a cached CronJob.
     fn known(&self, name: &str) -> &CronJob {
         &self.cron_jobs.known.cron_jobs[&key(name)].cron_job
     }
@@ -220,7 +220,7 @@ fn a_changed_schedule_or_zone_sets_an_alarm_for_the_next_run_and_no_more() {
         assert!(part.heard(&cron_job("c", 1, 2, &change)).is_empty());
         let alarm = part.alarm().expect("an alarm");
         assert!(alarm.ends_with(due), "{alarm}");
-        // Other news are looked at, and leave the alarm.
+        // Other changes cause a sync, and leave the alarm.
         let mut and_more = change.clone();
         and_more["suspend"] = true.into();
         assert_eq!(part.heard(&cron_job("c", 1, 3, &and_more)), ["c"]);
@@ -253,7 +253,7 @@ fn a_schedule_that_cannot_be_read_is_told_of_and_has_no_turn() {
     assert_eq!(report.reason, "UnParseableCronJobSchedule");
     assert_eq!(report.message, "unparseable schedule for cronjob: foo");
     assert!(part.outbox.events.is_empty());
-    // Anything else that happens is a look, which tells of it, too.
+    // Any other change causes a sync, which reports it, too.
     let bad = json!({"schedule": "foo", "suspend": false});
     assert_eq!(part.heard(&cron_job("c", 1, 3, &bad)), ["c"]);
 }
@@ -266,7 +266,7 @@ fn each_version_of_a_cron_job_is_looked_at_once() {
     let suspended = cron_job("c", 1, 2, &json!({"suspend": true}));
     assert_eq!(part.heard(&suspended), ["c"]);
     assert!(part.heard(&cron_job("c", 1, 1, &json!({}))).is_empty());
-    // A status that was written here is known before the watch tells of it.
+    // A status that we wrote is in the cache before the watch shows it.
     let own = Uid::parse(&uid(1)).expect("a UID");
     let status = CronJobStatus {
         last_schedule: Some(Time::from_secs(7)),
@@ -278,10 +278,10 @@ fn each_version_of_a_cron_job_is_looked_at_once() {
     let written = cron_job("c", 1, 3, &json!({"suspend": true}));
     assert!(part.heard(&written).is_empty());
     assert_eq!(part.known("c").status, status);
-    // Another CronJob of the name is news, whatever its schedule was.
+    // Another CronJob of the name is new, whatever the schedule of the previous one was.
     let other = cron_job("c", 2, 9, &json!({"schedule": "5 * * * *"}));
     assert_eq!(part.heard(&other), ["c"]);
-    // News of the one that was do not take it away.
+    // Events of the previous one do not remove it.
     part.delete(&written);
     assert_eq!(part.known("c").resource_version, 9);
     part.delete(&other);
@@ -297,12 +297,12 @@ fn a_cron_job_has_a_turn_for_news_of_its_jobs() {
     let of_c = owner("CronJob", "c", 1);
     part.cron_jobs.job(&job(10, &none, &of_c));
     assert_eq!(part.have_turns(), ["c"]);
-    // It is there until it is gone.
+    // It counts until it is gone.
     let going = json!({"deletionTimestamp": "2026-01-01T00:00:00Z"});
     part.cron_jobs.job(&job(10, &going, &of_c));
     assert_eq!(part.have_turns(), ["c"]);
     assert_eq!(part.children_of("c"), 1);
-    // From one CronJob to another: both have news.
+    // It moves from one CronJob to another, so both are queued.
     part.cron_jobs
         .job(&job(10, &none, &owner("CronJob", "e", 2)));
     assert_eq!(part.have_turns(), ["c", "e"]);
@@ -327,7 +327,7 @@ fn jobs_of_others_are_no_news() {
     part.cron_jobs.job(&job(12, &none, &not_controller));
     assert!(part.have_turns().is_empty());
     assert_eq!(part.children_of("c"), 0);
-    // A Job of the CronJob that had the name before: seen when there is a look, but no reason for one.
+    // A Job of the previous CronJob of this name: part of a sync, but no reason for one.
     part.cron_jobs
         .job(&job(13, &none, &owner("CronJob", "c", 7)));
     assert!(part.have_turns().is_empty());
@@ -354,7 +354,7 @@ fn a_status_that_was_written_on_top_of_what_is_not_known_does_not_hide_it() {
     part.heard(&cron_job("c", 1, 5, &json!({})));
     wrote(&mut part, 5, 6);
     assert_eq!(known(&part), (6, false));
-    // A live look has shown version 7, which suspends it; the watch has not told of that yet.
+    // A GET has returned version 7, which suspends it; the watch has not shown it yet.
     wrote(&mut part, 7, 8);
     part.heard(&cron_job("c", 1, 7, &json!({"suspend": true})));
     assert_eq!(known(&part), (7, true));
@@ -372,7 +372,7 @@ fn a_turn_makes_its_calls_one_after_the_other() {
     part.answers(WRITE_STATUS, 1, 3);
     assert_eq!(part.sent(), None);
     assert!(part.cron_jobs.under_way.is_empty());
-    // What was written is known, and the next run has its alarm.
+    // The written status is cached, and the next run has its alarm.
     let known = part.known("c");
     assert_eq!((known.resource_version, known.status.active.len()), (3, 1));
     assert!(part.alarm().is_some());
@@ -452,7 +452,7 @@ fn a_run_whose_status_was_refused_is_known_though_the_clock_goes_back_and_no_wat
     });
     part.answer_in(id, Ok(Bytes::from(made.to_string())), NOW);
     let unavailable = || Err(ApiError::from_response(503, b"", None));
-    // Two statuses are refused. The clock says by then that there was no run yet.
+    // Two statuses are refused. According to the clock there was no run yet by then.
     let mut now = NOW;
     for _ in 0..2 {
         let (id, call) = part.sent().expect("a call");

@@ -1,10 +1,10 @@
-//! Random histories of several tenants over a real shard, which is looked into: what must hold at any moment of what
-//! its store has. Calls come to the server ([`Server`]) late, and so do its answers; some are lost.
+//! Random histories of several tenants over a real shard. They check invariants of its store after every step. Requests
+//! reach the server ([`Server`]) late, and so do its responses; some are lost.
 //!
-//! The simulation (docs/simulator.md) plays more, and sees the shard from outside alone. Tenants make Pods that name any Job's UID, from any namespace and by any name; they change owners and
-//! indexes, delete and make again under the same names. The watch lags and tells some of it once more when
-//! it is old; lists come in between. Read first: [`World::step`], then [`World::check`] and
-//! [`World::rest`]. A failure prints its seed; `LAKH_SEED` repeats it.
+//! The simulation (docs/simulator.md) covers more, but sees the shard only from outside. Here tenants create Pods with
+//! the UID of any Job, from any namespace and under any name. They change owners and indexes, and delete and recreate
+//! objects under the same names. The watch lags and repeats old events; lists come in between. Read first:
+//! [`World::step`], then [`World::check`] and [`World::rest`]. A failure prints its seed; `LAKH_SEED` repeats it.
 
 mod server;
 
@@ -50,16 +50,16 @@ const FIXED: std::ops::Range<u64> = 1..9;
 
 const INDEX: &str = "batch.kubernetes.io/job-completion-index";
 
-/// A Pod as somebody may have been told of it: where it is, and who it is.
+/// Identity of a Pod in events: its place and UID.
 type Told = (Place, Uid);
 
-/// What the server has answered.
+/// A response of the server.
 struct Answer {
     id: CallId,
     result: Result<Bytes, ApiError>,
-    /// The Pod as it was then, if the answer is of one.
+    /// The Pod at that time, if the response is about one.
     pod: Option<Value>,
-    /// No more is read of it than the version.
+    /// The shard only reads the version from it.
     is_ack: bool,
 }
 
@@ -67,15 +67,15 @@ struct World {
     seed: u64,
     now: Now,
     server: Server,
-    /// All Jobs that ever were.
+    /// All Jobs that ever existed.
     all_jobs: Vec<JobId>,
-    /// What the watch of Pods told.
+    /// Past events of the Pod watch.
     old_news: Vec<Value>,
     shard: Shard,
     sent: Vec<(CallId, Call)>,
     answers: Vec<Answer>,
     told: BTreeSet<Told>,
-    /// Whose each Pod is, by the last news, and their version.
+    /// The owner of each Pod in its latest event, and its version.
     owners: BTreeMap<Uid, (Option<JobId>, u64)>,
     first_indexes: BTreeMap<(Uid, JobId), u64>,
 }
@@ -85,7 +85,7 @@ fn reference(name: &str, uid: Uid) -> Value {
         "controller": true}])
 }
 
-/// All of a kind.
+/// The scope of all objects of a kind.
 fn extent(kind: usize) -> Extent {
     Extent {
         kind: [Kind::Job, Kind::Pod][kind],
@@ -133,7 +133,7 @@ impl World {
         }
     }
 
-    /// Numbers that the seed determines (SplitMix64).
+    /// Returns pseudorandom numbers determined by the seed (SplitMix64).
     fn below(&mut self, end: usize) -> usize {
         self.seed = self.seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut word = self.seed;
@@ -148,7 +148,7 @@ impl World {
         all.get(at).cloned()
     }
 
-    /// Something happens, anywhere.
+    /// Runs a random action.
     fn step(&mut self) {
         match self.below(100) {
             0..16 => self.people(),
@@ -232,7 +232,7 @@ impl World {
         });
     }
 
-    /// With all that is its own, and with whatever names it.
+    /// Deletes a Job with its dependents, and with all objects that name it.
     fn delete_job(&mut self, job: &JobId) {
         let at = (job.key.namespace.to_string(), job.key.name.to_string());
         let Some(mut found) = self.server.jobs.get(&at).cloned() else {
@@ -248,7 +248,7 @@ impl World {
         pods.iter().for_each(|at| drop(self.server.delete_pod(at)));
     }
 
-    /// A Pod is gone before the answer to its creation comes; often only a list shows it.
+    /// Deletes a Pod before the response to its creation arrives; often only a list shows that.
     fn snatch(&mut self) {
         let answers = self.answers.iter().filter_map(|answer| answer.pod.as_ref());
         let answers: Vec<Uid> = answers.map(uid).collect();
@@ -270,7 +270,7 @@ impl World {
         }
     }
 
-    /// A Pod that says of itself what its maker likes, under a name that may be another's elsewhere.
+    /// Creates a Pod with arbitrary claims, under a name that may exist elsewhere.
     fn forge(&mut self, namespace: &str, job: &JobId, other: Option<Place>) {
         let name = match other.filter(|_| self.below(3) == 0) {
             Some((_, name)) => name,
@@ -296,7 +296,7 @@ impl World {
             .change_pod(&at, |pod| pod["status"]["phase"] = json!(phase));
     }
 
-    /// A Pod gets on with its life.
+    /// Advances the state of a Pod.
     fn kubelet(&mut self) {
         let pods = self.server.pods.iter().filter(|(_, pod)| !has_ended(pod));
         let pods: Vec<Place> = pods.map(|(at, _)| at.clone()).collect();
@@ -309,7 +309,7 @@ impl World {
             .change_pod(&at, |pod| pod["status"]["phase"] = json!(next));
     }
 
-    /// The judge hears what the controller is told of a Pod.
+    /// Records the event of a Pod for the checks.
     fn hear(&mut self, pod: &Value) {
         let (id, owner) = (uid(pod), owner(pod));
         let known = self.owners.get(&id).map_or(0, |(_, version)| *version);
@@ -323,7 +323,7 @@ impl World {
             let before = self.owners.get(&id).and_then(|(owner, _)| owner.as_ref());
             let key = (id, owner.clone());
             if before != Some(owner) {
-                // It comes, or comes back.
+                // The Pod is new, or comes back.
                 self.first_indexes.remove(&key);
             }
             if let Some(index) = index {
@@ -333,7 +333,7 @@ impl World {
         self.owners.insert(id, (owner, version(pod)));
     }
 
-    /// The watch of a kind tells what is next.
+    /// Sends the next event of a kind's watch.
     fn watch(&mut self, kind: usize) {
         let Some((event, object)) = self.server.news[kind].pop_front() else {
             return;
@@ -363,14 +363,14 @@ impl World {
         self.shard.notice(&notice);
     }
 
-    /// Something of a Pod that is there is told once more, and is old by now.
+    /// Repeats an old event of an existing Pod.
     fn tell_again(&mut self) {
         if let Some(old) = self.pick(self.old_news.clone()) {
             self.tell(PODS, "MODIFIED", &old);
         }
     }
 
-    /// All there is, as lists tell it; what the watch had yet to tell is in it.
+    /// Sends a complete list, which includes the events that the watch has not sent yet.
     fn list(&mut self, kind: usize) {
         self.server.news[kind].clear();
         let all = if kind == JOBS {
@@ -382,7 +382,7 @@ impl World {
         if kind == PODS {
             let listed: BTreeSet<Uid> = objects.iter().map(uid).collect();
             let version = self.server.version;
-            // Of those that a late answer told of as newer, the watch is yet to tell.
+            // The watch has yet to show Pods that a late response returned in a newer version.
             self.owners
                 .retain(|uid, (_, seen)| listed.contains(uid) || *seen > version);
             self.old_news.clear();
@@ -402,7 +402,7 @@ impl World {
         self.shard.notice(&notice);
     }
 
-    /// The shard asks for its next call; whether there was one.
+    /// Polls the shard for a request. Returns false if there was none.
     fn poll(&mut self) -> bool {
         let Some(request) = self.shard.poll_request(self.now) else {
             return false;
@@ -413,7 +413,7 @@ impl World {
         true
     }
 
-    /// No write to a Pod that was not told of in that namespace under that UID.
+    /// Checks that no write targets a Pod without an event in that namespace with that UID.
     fn check_call(&self, call: &Call) {
         let body: Value = serde_json::from_slice(&call.body).unwrap_or_default();
         let (path, _) = call.path.split_once('?').unwrap_or((&call.path, ""));
@@ -431,7 +431,7 @@ impl World {
         assert!(self.told.contains(&told), "nobody told of {told:?}");
     }
 
-    /// A call comes to the server, or is lost, or its answer is.
+    /// Delivers a request to the server, or loses it or its response.
     fn serve(&mut self) {
         if self.sent.is_empty() {
             return;
@@ -466,7 +466,7 @@ impl World {
         });
     }
 
-    /// No status counts more than there were.
+    /// Checks that no status counts more Pods than existed.
     fn check_status(&self, job: &Value) {
         let (namespace, name) = place(job);
         let id = JobId {
@@ -482,12 +482,12 @@ impl World {
         assert!(told <= really as u64, "{told} of {really} Pods of {id:?}");
     }
 
-    /// The version of a Pod that the shard knows.
+    /// Returns the cached version of a Pod.
     fn version_known(&self, pod: Uid) -> Option<u64> {
         Some(self.shard.store.pod(pod)?.resource_version)
     }
 
-    /// An answer comes back.
+    /// Delivers a response.
     fn answer(&mut self) {
         if self.answers.is_empty() {
             return;
@@ -503,7 +503,7 @@ impl World {
         if known == before || known != Some(version(&pod)) {
             return;
         }
-        // The shard believes it: what is told of before is no longer true.
+        // The shard applies it, so earlier events are stale.
         match self.owners.get_mut(&uid(&pod)) {
             Some((_, seen)) if answer.is_ack => *seen = version(&pod),
             _ => self.hear(&pod),
@@ -514,7 +514,7 @@ impl World {
         self.now = self.now + time;
     }
 
-    /// What must hold at any moment of what the store has.
+    /// Checks the store's invariants that hold at any time.
     fn check(&self) {
         let gone = |uid_of: Uid| {
             let mut news = self.server.news[1].iter();
@@ -543,7 +543,7 @@ impl World {
         }
     }
 
-    /// Nobody meddles any more; what must be in the end.
+    /// Stops all tenants, and checks the final state.
     fn rest(&mut self) {
         for _ in 0..60 {
             while self.poll()

@@ -1,4 +1,4 @@
-//! Versions of Jobs as the store takes them in.
+//! Tests how the store applies versions of Jobs.
 
 use super::*;
 use crate::{model::TRACKING_FINALIZER, wire::decode_job};

@@ -1,14 +1,14 @@
-//! Templates that are not kept in memory, and are read when Pods are to be made.
+//! Tests templates that are not in memory, and are read when Pods are created.
 
 use super::*;
 
-/// A Job of four Pods at once.
+/// Adds a Job with four Pods at once.
 fn begin(world: &mut World) {
     let spec = json!({"parallelism": 4, "completions": 4});
     world.hear_job(&job(6, &spec));
 }
 
-/// The next call that is no status; statuses are written.
+/// Returns the next request other than a status; statuses are applied.
 fn next(world: &mut World) -> Option<Asked> {
     loop {
         let asked = world.asked()?;
@@ -19,14 +19,14 @@ fn next(world: &mut World) -> Option<Asked> {
     }
 }
 
-/// The next call but statuses, which is this one.
+/// Returns the next request other than a status, which must be this one.
 fn asks(world: &mut World, what: &str) -> Asked {
     let asked = next(world).expect("a call");
     assert_eq!(asked.what, what);
     asked
 }
 
-/// The Job as the server has it, of the generation that is known.
+/// Returns the server's Job, in the cached generation.
 fn answer_of() -> Value {
     let mut found = job(6, &json!({"parallelism": 4, "completions": 4}));
     found["metadata"]["resourceVersion"] = json!("9");
@@ -222,7 +222,7 @@ fn no_namespace_fills_the_memory_with_policies() {
         told.filter(|told| told.reason == "JobTooLarge").count(),
         38 - some
     );
-    // Others have room, and so have usual Jobs beside them.
+    // Other namespaces have room, and so have usual Jobs in this one.
     let mut other = of_job(50, &job(6, &spec));
     other["metadata"]["namespace"] = json!("e");
     world.hear_job(&other);

@@ -1,8 +1,8 @@
-//! Reads how a Pod failed, of those Pods only that failed or may.
+//! Decodes facts about a Pod's failure, only for Pods that failed or may fail.
 //!
-//! What upstream's `matchPodFailurePolicy` looks at. A Pod that is not being deleted yet and still runs is
-//! read too if something in it speaks of a failure: should this controller delete it, nothing but
-//! the deletion will be heard of it before it is judged.
+//! The facts are those that upstream's `matchPodFailurePolicy` evaluates. A running Pod that is not being deleted is
+//! included if its status indicates a failure. If this controller deletes it, the deletion may be the only further
+//! event before the Pod is evaluated.
 
 use compact_str::CompactString;
 
@@ -10,10 +10,10 @@ use crate::model::{FailedContainer, FailureCounts, FailureFacts, PodFlags, PodPh
 
 use super::{RawContainerStatus, RawPod, Text};
 
-/// The condition by which Kubernetes says that a Pod was not to blame for its end.
+/// The condition that marks a Pod as disrupted, not failed on its own.
 const DISRUPTION_TARGET: &str = "DisruptionTarget";
 
-/// The evidence that policies look at, if the Pod failed or may have.
+/// The facts that policies evaluate, if the Pod failed or may have.
 pub(super) fn failure(
     pod: &RawPod<'_>,
     phase: PodPhase,
@@ -62,7 +62,7 @@ fn failed(container: &RawContainerStatus<'_>) -> Option<FailedContainer> {
     })
 }
 
-/// An annotated count; what is none is 0.
+/// An annotated count; 0 if it is not a number.
 fn count(text: Option<&Text<'_>>) -> u32 {
     let count = text.and_then(|text| text.parse::<i32>().ok());
     count.map_or(0, |count| u32::try_from(count).unwrap_or(0))

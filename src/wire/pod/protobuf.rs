@@ -1,7 +1,7 @@
-//! Reads the parts of a Pod that are looked at from protobuf, by the numbers of its fields.
+//! Decodes the needed parts of a Pod from protobuf, by field numbers.
 //!
 //! Source: `generated.proto` of `k8s.io/api/core/v1` and `k8s.io/apimachinery/pkg/apis/meta/v1`.
-//! Must not: decide what of it is kept; that is the same for JSON.
+//! Must not: decide which fields are kept; JSON and protobuf share that decision.
 
 use crate::{
     model::{COMPLETION_INDEX, INDEX_FAILURES, INDEX_IGNORED_FAILURES},
@@ -23,7 +23,7 @@ pub(in crate::wire) fn timestamp(value: Value<'_>) -> Result<RawTimestamp, Malfo
     Ok(RawTimestamp(u32::try_from(seconds).unwrap_or(0)))
 }
 
-/// A key and its value.
+/// A map entry: key and value.
 pub(in crate::wire) fn entry(value: Value<'_>) -> Result<(&str, &str), Malformed> {
     let (mut key, mut content) = ("", "");
     let mut fields = Fields::of(value.bytes()?);
@@ -239,7 +239,7 @@ mod tests {
         bytes(field, [number(1, seconds), number(2, 0)].concat())
     }
 
-    /// A failed Pod with a bit of everything, and fields that are not looked at.
+    /// A failed Pod with many kinds of fields, some of which are skipped.
     fn failed_pod() -> Vec<u8> {
         let owner = |name: &str, controller| {
             let fields = [
@@ -367,7 +367,7 @@ mod tests {
     fn what_is_cut_short_or_odd_is_no_pod_and_no_panic() {
         let message = failed_pod();
         for length in 0..message.len() {
-            // Fields are whole or missing: the metadata comes first, so a cut Pod may be one.
+            // Fields are whole or missing. The metadata comes first, so a truncated Pod may still be valid.
             let _ = decode(Object::Protobuf(&message[..length]));
         }
         for at in 0..message.len() {

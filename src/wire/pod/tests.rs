@@ -1,4 +1,4 @@
-//! Tests of what is read of a Pod in JSON.
+//! Tests the decoding of a Pod from JSON.
 
 use super::*;
 use crate::model::TRACKING_FINALIZER;
@@ -119,6 +119,12 @@ fn the_end_is_told_by_the_best_evidence() {
         side("{}")
     );
     assert_eq!(end(&running_sidecar, ""), 40);
+    let later_sidecar = format!(
+        r#"{{"phase":"Failed","containerStatuses":[{}],"initContainerStatuses":[{}]}}"#,
+        ended(20),
+        side(r#"{"terminated":{"finishedAt":"1970-01-01T00:00:25Z"}}"#)
+    );
+    assert_eq!(end(&later_sidecar, ""), 25);
     let deleted = r#","deletionTimestamp":"1970-01-01T00:00:50Z","deletionGracePeriodSeconds":30"#;
     assert_eq!(end(r#"{"phase":"Running"}"#, deleted), 20);
     assert_eq!(end(r#"{"phase":"Failed"}"#, ""), 1);

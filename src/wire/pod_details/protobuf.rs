@@ -1,7 +1,7 @@
-//! The same from protobuf, by the numbers of the fields.
+//! Decodes Pod details from protobuf, by field numbers.
 //!
 //! Source: `generated.proto` of `k8s.io/api/core/v1` and `k8s.io/apimachinery/pkg/apis/meta/v1`.
-//! Must not: decide what of it is kept; that is the same for JSON.
+//! Must not: decide which fields are kept; JSON and protobuf share that decision.
 
 use crate::wire::{
     pod::protobuf::{entry, text, timestamp},

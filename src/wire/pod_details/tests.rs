@@ -1,4 +1,4 @@
-//! What is read of a Pod is the same in JSON and in protobuf.
+//! Checks that Pod details are the same from JSON and from protobuf.
 
 use super::*;
 use crate::wire::protobuf::write::{bytes, number};
@@ -98,7 +98,7 @@ fn reasons_and_messages_are_the_same_in_both() {
     assert_eq!(pod.finished(), Some(Time::from_secs(20)));
     assert_eq!(pod.containers[0].name, "i");
     for length in 0..message.len() {
-        // Neither a panic nor a hang.
+        // It must neither panic nor hang.
         let _ = PodDetails::read(Object::Protobuf(&message[..length]));
     }
 }

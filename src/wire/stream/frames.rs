@@ -1,17 +1,17 @@
-//! Puts the frames of a stream together from the pieces in which they come.
+//! Assembles the frames of a stream from the pieces in which they arrive.
 //!
-//! A frame is its length, as four bytes with the highest first, and so many bytes: that is how a
-//! watch in protobuf is sent.
+//! A frame is its length, as a big-endian number of four bytes, followed by that many bytes. Protobuf watches use this
+//! framing.
 
 use crate::wire::ApiError;
 
-/// Bytes of a frame's length.
+/// Bytes of the length prefix.
 const HEAD: usize = 4;
 
-/// How long an event of a watch may be: ten times the largest object that an API server takes, 3 MiB.
+/// The maximum size of a watch event: ten times the largest object that an API server accepts, 3 MiB.
 pub(super) const EVENT_MAX: usize = 32 << 20;
 
-/// An event is longer than any can be: what comes is no watch.
+/// An event exceeds the maximum size, so the stream is not a watch.
 #[derive(Debug)]
 pub struct TooLong;
 
@@ -21,18 +21,18 @@ impl From<TooLong> for ApiError {
     }
 }
 
-/// Keeps what has come of a frame that is not whole yet.
+/// Buffers an incomplete frame.
 #[derive(Debug, Default)]
 pub(super) struct Frames {
     rest: Vec<u8>,
 }
 
 impl Frames {
-    /// Takes a piece of the stream in, and gives each frame that is whole now, without its length.
+    /// Adds a piece of the stream. Calls `each` for every complete frame, without its length.
     ///
     /// # Errors
     ///
-    /// The first error of `each`, or that a frame is too long; the rest of the piece is lost then.
+    /// The first error of `each`, or that a frame is too long. The rest of the piece is lost in both cases.
     pub(super) fn push<E: From<TooLong>>(
         &mut self,
         piece: &[u8],
@@ -62,7 +62,7 @@ impl Frames {
     }
 }
 
-/// How many bytes a frame has with its length, if that has come.
+/// The size of a frame including its length prefix, once that has arrived.
 fn size(bytes: &[u8]) -> Result<Option<usize>, TooLong> {
     let Some(head) = bytes.first_chunk() else {
         return Ok(None);

@@ -1,19 +1,19 @@
-//! Puts the lines of a stream together from the pieces in which they come.
+//! Assembles the lines of a stream from the pieces in which they arrive.
 
 use super::frames::{EVENT_MAX, TooLong};
 
-/// Keeps what has come of a line that is not whole yet.
+/// Buffers an incomplete line.
 #[derive(Debug, Default)]
 pub struct Lines {
     rest: Vec<u8>,
 }
 
 impl Lines {
-    /// Takes a piece of the stream in, and gives each line that is whole now, without its end.
+    /// Adds a piece of the stream. Calls `each` for every complete line, without its line end.
     ///
     /// # Errors
     ///
-    /// The first error of `each`, or that a line is too long; the rest of the piece is lost then.
+    /// The first error of `each`, or that a line is too long. The rest of the piece is lost in both cases.
     pub fn push<E: From<TooLong>>(
         &mut self,
         piece: &[u8],

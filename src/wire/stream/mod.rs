@@ -1,4 +1,4 @@
-//! The events of a watch, as its encoding divides them.
+//! Splits the stream of a watch into events, by its encoding.
 
 use http::HeaderValue;
 
@@ -10,10 +10,10 @@ pub use lines::Lines;
 
 use frames::Frames;
 
-/// What the content type of an answer in protobuf starts with.
+/// The prefix of the content type of protobuf responses.
 const PROTOBUF: &[u8] = b"application/vnd.kubernetes.protobuf";
 
-/// How objects are encoded in an answer.
+/// The encoding of the objects in a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encoding {
     /// JSON; a watch is lines.
@@ -23,7 +23,7 @@ pub enum Encoding {
 }
 
 impl Encoding {
-    /// What the content type of an answer says.
+    /// Derives the encoding from a response's content type.
     pub fn of(content_type: Option<&HeaderValue>) -> Self {
         let protobuf = |kind: &HeaderValue| kind.as_bytes().starts_with(PROTOBUF);
         match content_type {
@@ -33,18 +33,18 @@ impl Encoding {
     }
 }
 
-/// Divides the stream of a watch into its events.
+/// Splits the stream of a watch into its events.
 #[derive(Debug)]
 pub enum Splitter {
-    /// Each line is one.
+    /// Each line is an event.
     Lines(Lines),
-    /// Each frame is one.
+    /// Each frame is an event.
     #[expect(private_interfaces, reason = "only `push` is for others")]
     Frames(Frames),
 }
 
 impl Splitter {
-    /// For a stream in this encoding.
+    /// Creates a splitter for a stream in this encoding.
     pub fn new(encoding: Encoding) -> Self {
         match encoding {
             Encoding::Json => Self::Lines(Lines::default()),
@@ -52,11 +52,11 @@ impl Splitter {
         }
     }
 
-    /// Takes a piece of the stream in, and gives each event that is whole now.
+    /// Adds a piece of the stream. Calls `each` for every complete event.
     ///
     /// # Errors
     ///
-    /// The first error of `each`, or that an event is too long; the rest of the piece is lost then.
+    /// The first error of `each`, or that an event is too long. The rest of the piece is lost in both cases.
     pub fn push<E: From<TooLong>>(
         &mut self,
         piece: &[u8],

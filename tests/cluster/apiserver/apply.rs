@@ -1,4 +1,4 @@
-//! Drives server-side apply on the embedded API server with the real kubectl, if there is one.
+//! Drives server-side apply on the embedded API server with the real kubectl, if it is installed.
 
 use crate::support::kubectl::{Kubectl, with_kubectl};
 
@@ -26,7 +26,7 @@ async fn kubectl_applies_on_the_server() {
 }
 
 fn session(kubectl: &Kubectl<'_>) {
-    // What differs is told without a write, also of what is not there yet.
+    // A diff shows the changes without a write, also for an object that does not exist yet.
     let diff = "diff --server-side -f -";
     kubectl.differs(diff, JOB, &["+  name: demo", "+    team: a"]);
     kubectl.refuse("get job demo", "", "not found");
@@ -35,7 +35,7 @@ fn session(kubectl: &Kubectl<'_>) {
     kubectl.check(diff, JOB, &[]);
     let changed = JOB.replace("parallelism: 2", "parallelism: 3");
     kubectl.differs(diff, &changed, &["-  parallelism: 2", "+  parallelism: 3"]);
-    // Others who write take fields over; to apply against them is a conflict.
+    // Other writers take fields over; applying such a field is a conflict.
     kubectl.check("label job demo team=b --overwrite", "", &["labeled"]);
     kubectl.refuse(
         apply,
@@ -67,11 +67,11 @@ fn session(kubectl: &Kubectl<'_>) {
             "k:{\"name\":\"main\"}:",
         ],
     );
-    // What is no longer applied goes.
+    // A field that is no longer applied is removed.
     kubectl.check(apply, &JOB.replace("  labels: {team: a}\n", ""), &[]);
     let labels = kubectl.check("get job demo -o jsonpath={.metadata.labels}", "", &[]);
     assert!(!labels.contains("team"), "{labels}");
-    // Who has applied on the client may go on on the server.
+    // A client may switch from client-side to server-side apply.
     let mine = JOB.replace("demo", "mine");
     kubectl.check("apply -f -", &mine, &["created"]);
     let more = mine.replace("parallelism: 2", "parallelism: 5");

@@ -10,7 +10,7 @@ use lakh::embedded::serve::{self, ServeOptions, ServerHandle};
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
 
-/// A server and its client.
+/// Starts a server and its client.
 async fn start() -> (ServerHandle, Client) {
     let options = ServeOptions {
         seed: 1,
@@ -265,7 +265,7 @@ async fn errors_have_kubernetes_shapes() {
 async fn clients_that_like_protobuf_get_json() {
     const PODS: &str = "/api/v1/namespaces/default/pods";
     let (server, client) = start().await;
-    // What clients made with client-go send for the types they know.
+    // Clients made with client-go send this for the types they know.
     let media = "application/vnd.kubernetes.protobuf";
     let accept = [(
         "accept",
@@ -303,7 +303,7 @@ async fn clients_that_like_protobuf_get_json() {
         let first = bytes.split(|byte| *byte == b'\n').next().unwrap();
         let _: Value = serde_json::from_slice(first).unwrap();
     }
-    // A client that takes nothing else is refused, as for types without protobuf.
+    // A client that accepts only protobuf is refused, as for types without protobuf.
     let only = [("accept", media)];
     let answer = client.exchange("GET", PODS, &only, Bytes::new()).await;
     assert_eq!(answer.status(), 406);

@@ -1,4 +1,4 @@
-//! Drives the embedded API server with the real kubectl, if there is one.
+//! Drives the embedded API server with the real kubectl, if it is installed.
 
 use crate::support::kubectl::{Kubectl, with_kubectl};
 
@@ -66,7 +66,7 @@ metadata: {name: r}
             "no matches for kind \"ReplicaSet\" in version \"apps/v1\"",
         );
     }
-    // What there is, is checked by the server all the same.
+    // The server still validates objects of the kinds that it serves.
     let wrong = JOB.replace("parallelism", "parallelsim");
     kubectl.refuse("apply -f -", &wrong, "unknown field \"spec.parallelsim\"");
     kubectl.check("create quota q --hard=pods=1", "", &["quota/q created"]);
@@ -176,7 +176,7 @@ fn what_there_is(kubectl: &Kubectl<'_>) {
     kubectl.check("auth can-i * *", "", &["yes"]);
     kubectl.check("auth can-i get pods/log -n other", "", &["yes"]);
     kubectl.check("auth can-i --list", "", &["*.*", "[*]"]);
-    // The words of the descriptions come with the types, and change with them.
+    // The descriptions come with the types, and change with them.
     kubectl.check(
         "explain job.spec.podFailurePolicy",
         "",
@@ -227,7 +227,7 @@ fn changes(kubectl: &Kubectl<'_>) {
     let changed = JOB.replace("parallelism: 2", "parallelism: 3");
     let parts = ["-  parallelism: 2", "+  parallelism: 3", "+  generation: 2"];
     kubectl.differs("diff -f -", &changed, &parts);
-    // What this says of unknown fields and wrong types is the server's word.
+    // The server reports unknown fields and wrong types.
     let wrong = JOB.replace("parallelism", "parallelsim");
     kubectl.refuse(
         "create -f -",

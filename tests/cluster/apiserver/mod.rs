@@ -1,7 +1,7 @@
-//! The embedded API server from outside: over HTTP, and with kubectl where there is one.
+//! Tests the embedded API server from outside: over HTTP, and with kubectl if it is installed.
 //!
-//! Must not: ask what a real server could be asked as well; that is a case in `tests/conformance_api`, beside the
-//! real server's answer.
+//! Must not: test requests that a real server could answer as well. Those are cases in `tests/conformance_api`, beside
+//! the real server's responses.
 
 mod apply;
 mod http;

@@ -1,4 +1,4 @@
-//! Pods that a finalizer holds for no reason: which the doctor finds, which it frees, and which it leaves alone.
+//! Tests Pods that keep a finalizer for no reason: the doctor finds them, and frees only those that it may.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ async fn uid(client: &Client, path: &str) -> String {
         .to_owned()
 }
 
-/// Creates a Pod that is held, of a Job if one is named.
+/// Creates a Pod with a finalizer, owned by a Job if one is named.
 async fn create_pod(client: &Client, name: &str, finalizer: &str, job: Option<&str>) {
     let mut metadata = json!({"name": name, "finalizers": [finalizer], "labels": {"for": name}});
     if let Some(job) = job {
@@ -39,7 +39,7 @@ async fn create_pod(client: &Client, name: &str, finalizer: &str, job: Option<&s
         .expect("a good Pod");
 }
 
-/// Makes a Job Complete, as of long ago.
+/// Marks a Job as Complete since long ago.
 async fn complete(client: &Client, job: &str) {
     let at = "2026-01-01T00:00:00Z";
     let is = |kind: &str| json!({"type": kind, "status": "True", "lastTransitionTime": at});
@@ -77,7 +77,7 @@ async fn pods_that_nobody_frees_are_found_and_freed_and_no_others() {
     }
     complete(&client, "over").await;
     complete(&client, "foreign").await;
-    // Without being told so, a server leaves a Job's Pods without an owner.
+    // By default, the deletion of a Job over the API orphans its Pods.
     let background = r#"{"propagationPolicy":"Background"}"#;
     for path in [format!("{JOBS}/gone"), format!("{PODS}/busy-0")] {
         let deleted = client.delete_with(&path, background).await;
@@ -114,7 +114,8 @@ async fn pods_that_nobody_frees_are_found_and_freed_and_no_others() {
         "it only looks unless told otherwise"
     );
 
-    // Somebody shows it a server without Jobs: what it then takes for gone, the server itself says is not.
+    // The proxy answers lists of Jobs with an empty one. The doctor takes Jobs for gone, until it reads each by its
+    // name.
     let server = cluster.url();
     let line = Proxy::start(&server, |request| {
         let is_list = request.starts_with("GET /apis/batch/v1/jobs?");
@@ -163,7 +164,7 @@ async fn pods_that_nobody_frees_are_found_and_freed_and_no_others() {
         "{text}"
     );
     assert_eq!(text.matches("\nfreed ").count(), 2, "{text}");
-    // What is left is still found.
+    // The remaining findings are still reported.
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(held("gone-0").await, None);
     assert_eq!(held("over-0").await, Some(0));

@@ -1,5 +1,5 @@
-//! `lakh doctor` as a process, against the embedded cluster: each check that it can show, what is freed and what is left
-//! alone, and what is said of what cannot be seen. What is said word by word is in `src/cli/doctor/tests`.
+//! Runs `lakh doctor` as a process against the embedded cluster: each check that this cluster allows, the fixes, and
+//! the output about unreadable data. The exact texts are tested in `src/cli/doctor/tests`.
 
 mod held_pods;
 
@@ -27,17 +27,17 @@ use crate::support::{
 
 const JOBS: &str = "/apis/batch/v1/namespaces/default/jobs";
 
-/// No Pod ends by itself.
+/// Longer than any test, so that no Pod ends by itself.
 const LONG: Duration = Duration::from_secs(36_000);
 
-/// What `lakh doctor` said.
+/// The exit code and output of `lakh doctor`.
 struct Said {
     code: Option<i32>,
     json: Value,
 }
 
 impl Said {
-    /// What came of a check.
+    /// Returns the result of a check.
     fn check(&self, name: &str) -> &Value {
         let checks = self.json["checks"].as_array().expect("checks");
         let found = checks.iter().find(|check| check["check"] == name);
@@ -51,7 +51,7 @@ impl Said {
         self
     }
 
-    /// The text of all findings of a check.
+    /// Returns the text of all findings of a check.
     fn found(&self, name: &str) -> String {
         let findings = self.check(name)["findings"].as_array().expect("findings");
         let words = findings.iter().flat_map(|finding| {
@@ -87,7 +87,7 @@ async fn doctor(kubeconfig: &Path, args: &[&str]) -> Said {
     }
 }
 
-/// A cluster on which all that is made now was made this long ago.
+/// Starts a cluster with a clock that is behind by `age`, so that new objects look that old.
 async fn old_cluster(age: Duration) -> EmbeddedCluster {
     let now = Clock::default().now().wall;
     let then = lakh::model::Time::from_millis(
@@ -241,7 +241,7 @@ async fn a_leader_that_is_gone() {
     ];
     let controller = Logged::start(&config, folder.path().join("log"), &short);
     support::wait_until("it leads", || controller.says("leading", None).is_some()).await;
-    // Killed: it gives nothing back.
+    // A killed controller does not release its Lease.
     drop(controller);
     let path = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/lakh-replace";
     let holder = get(&client, path).await["spec"]["holderIdentity"]
@@ -332,7 +332,7 @@ async fn rights_are_those_of_whoever_looks_or_of_an_account() {
         &["there is no service account lakh-system/lakh", "new tokens"],
     );
     create_account(&master).await;
-    // Readers may not ask about others.
+    // Readers may not check the rights of other users.
     let said = doctor(&guest, &[account]).await;
     let unseen = &said.is("rights", "unseen").check("rights")["unseen"][0];
     assert_eq!(unseen["what"], "what may be done");
@@ -395,9 +395,9 @@ async fn what_cannot_be_seen_is_said_and_changes_no_exit_code() {
             "{check:#}"
         );
     }
-    // Too busy is not the same as forbidden.
+    // A busy server is not the same as a forbidden request.
     said.is("managers", "ok").is("contests", "ok");
-    // Leases may not be listed, but read by their names.
+    // Leases may not be listed, but can be read by name.
     let leader = said.is("leader", "unseen").check("leader");
     assert!(
         leader["summary"]

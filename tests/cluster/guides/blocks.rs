@@ -1,26 +1,26 @@
-//! Commands as they stand in documents: what is between fences, and what a document says that they print.
+//! Extracts commands and their expected output from the code blocks of documents.
 //!
-//! A fence `sh` or `console` holds commands. Where lines begin with `$ `, these are the commands and the others are what
-//! they print; else all lines are commands. Must not: run anything.
+//! A fence `sh` or `console` holds commands. If lines begin with `$ `, these are the commands and the other lines are
+//! their output. Otherwise all lines are commands. Must not: run anything.
 
-/// What stands between two fences.
+/// A fenced code block.
 #[derive(Debug)]
 pub(super) struct Block {
-    /// The line of the first fence.
+    /// The line of the opening fence.
     pub(super) line: usize,
-    /// The word behind it.
+    /// The language after the opening fence.
     pub(super) language: String,
     pub(super) text: String,
 }
 
-/// Commands, and what they are said to print.
+/// Commands and their expected output.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Session {
     pub(super) script: String,
     pub(super) printed: Vec<String>,
 }
 
-/// All that stands between fences, also where they are indented as a part of a list.
+/// Returns all code blocks of a document, including blocks that are indented as a part of a list.
 pub(super) fn blocks(document: &str) -> Vec<Block> {
     let mut found = Vec::new();
     let mut open: Option<(usize, Block)> = None;
@@ -69,7 +69,7 @@ impl Block {
                 }
             }
             session.script.push('\n');
-            // Nothing that a document quotes has a quote of the other kind in it.
+            // No quoted text of the documents contains a quote of the other kind.
             let quotes = session.script.matches(['"', '\'']).count();
             goes_on = line.ends_with('\\') || quotes % 2 == 1;
         }

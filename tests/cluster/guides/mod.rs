@@ -1,8 +1,8 @@
-//! Every command of the documents is run, as it stands there, against `lakh local`: all blocks of a page, one after the
-//! other, in a folder of their own.
+//! Runs every command of the documents unchanged against `lakh local`: all blocks of a page in order, in a folder of
+//! its own.
 //!
-//! `pretenders` has the programs that are not run as they are, and why; what a page needs is in the table here. A page or a
-//! command that is new is played without being named anywhere.
+//! `pretenders` has stand-ins for programs that cannot run here, with the reasons. The table here has the needs of each
+//! page. New pages and commands run without being listed anywhere.
 
 mod blocks;
 mod pretenders;
@@ -15,7 +15,7 @@ use crate::support::project;
 use blocks::{Block, blocks};
 use stage::{Needs, Stage};
 
-/// Where documents are.
+/// Places of the documents.
 const PLACES: &[&str] = &[
     "README.md",
     "ARCHITECTURE.md",
@@ -32,7 +32,7 @@ const NEEDS: &[Needs] = &[
         page: "docs/first-job.md",
         cluster: &[],
         before: "",
-        // Or it would take minutes.
+        // Otherwise it would take minutes.
         puts: &[
             ("completions: 100000", "completions: 20"),
             ("parallelism: 500", "parallelism: 5"),
@@ -93,7 +93,7 @@ const NEEDS: &[Needs] = &[
         before: "",
         puts: &[],
         file: None,
-        // It is about a cluster where something is wrong.
+        // It is about a cluster with problems.
         prints_otherwise: true,
     },
     Needs {
@@ -107,7 +107,7 @@ const NEEDS: &[Needs] = &[
                    job train '"completionMode": "Indexed", "completions": 8, "backoffLimitPerIndex": 0' | kubectl create -f -
                    job pi '"suspend": true' | kubectl create -f -"#,
         puts: &[
-            // The Job fails, as its status says.
+            // The Job fails, so `status` exits with 1.
             ("train --watch", "train --watch || test $? = 1"),
             ("-n ml", "-n default"),
         ],
@@ -120,7 +120,7 @@ const NEEDS: &[Needs] = &[
         cluster: &[],
         before: "",
         puts: &[
-            // There is no certificate, and nobody from elsewhere.
+            // There is no certificate, and there are no remote clients.
             (
                 "--ui-tls-cert-file tls.crt --ui-tls-private-key-file tls.key",
                 "--ui-plain-http",
@@ -141,7 +141,7 @@ const NEEDS: &[Needs] = &[
     },
 ];
 
-/// All documents, by their paths below the project.
+/// Returns all documents, by their paths below the project.
 fn documents() -> Vec<String> {
     let mut found = Vec::new();
     let mut waiting: Vec<String> = PLACES.iter().map(|&place| place.to_owned()).collect();
@@ -184,7 +184,7 @@ fn every_command_of_the_documents_runs() {
         .play()
     };
     let mut failed = Vec::new();
-    // Each has a cluster, and most of them wait most of the time.
+    // Each page has its own cluster, and most pages spend most of the time waiting.
     for some in pages.chunks(4) {
         thread::scope(|scope| {
             let playing: Vec<_> = some

@@ -1,10 +1,10 @@
-//! Programs that stand in for those that a test cannot run as they are. **What is not run of the documents' commands is
-//! here, with the reason, and nowhere else**; whatever has no stand-in is run.
+//! Stand-ins for programs that a test cannot run. **Every command of the documents that is not run is here, with the
+//! reason, and nowhere else**; a program without a stand-in is run.
 //!
-//! Each is a bash script. It sees the programs that it stands in for, `$PROJECT`, `$LAKH` (the binary under test), and
-//! `$API` and `$PROBES` (ports of the cluster). It must fail for what it does not know.
+//! Each is a bash script. It can use the original programs, `$PROJECT`, `$LAKH` (the binary under test), and `$API` and
+//! `$PROBES` (ports of the cluster). It must fail for unknown arguments.
 
-/// By name: the script, and why the program is not run, or not as it is.
+/// Stand-ins: name, reason and script. The reason says why the program is not run, or is run differently.
 pub(super) const PRETENDERS: &[(&str, &str, &str)] = &[
     (
         "docker",

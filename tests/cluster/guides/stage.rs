@@ -1,4 +1,5 @@
-//! Where a document's commands are played: a folder with what they need, stand-ins for programs, and a cluster.
+//! Runs a document's commands in a folder with the files that they need, with stand-ins for programs, and with a
+//! cluster.
 //!
 //! Must not: know the documents.
 
@@ -21,27 +22,27 @@ use super::{
     pretenders::PRETENDERS,
 };
 
-/// Programs that are not everywhere; what needs one is left out where it is missing.
+/// Programs that may be missing. Commands that need a missing one are skipped.
 const OPTIONAL: &[&str] = &["helm", "kubectl", "promtool"];
 
-/// What a document needs to be played.
+/// The prerequisites of a document.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Needs {
     /// The document.
     pub(super) page: &'static str,
     /// Flags of the cluster.
     pub(super) cluster: &'static [&'static str],
-    /// What is there before, as a script.
+    /// Script that runs before the document's commands.
     pub(super) before: &'static str,
-    /// What stands in the document, and what is meant here.
+    /// Replacements: text of the document, and the text used here.
     pub(super) puts: &'static [(&'static str, &'static str)],
-    /// A file to which the first YAML of the document is written.
+    /// File to which the first YAML block of the document is written.
     pub(super) file: Option<&'static str>,
-    /// What is printed depends on more than the commands.
+    /// The output depends on more than the commands.
     pub(super) prints_otherwise: bool,
 }
 
-/// See the module's text.
+/// A cluster and a folder in which one document's commands run. Both are removed on drop.
 pub(super) struct Stage {
     folder: TempDir,
     cluster: Serving,
@@ -58,7 +59,7 @@ impl Stage {
             let file = path.join("pretenders").join(name);
             fs::create_dir_all(path.join("pretenders")).expect("a folder");
             let script = format!("#!/bin/bash\nset -e\nPATH=\"${{PATH#*:}}\"\n{script}\n");
-            // Those that call each other are found again.
+            // Stand-ins that call each other need their folder on the path.
             let script = script.replace("exec lakh", "PATH=\"$PRETENDERS:$PATH\" exec lakh");
             fs::write(&file, script).expect("it can be written");
             fs::set_permissions(&file, Permissions::from_mode(0o755)).expect("it is ours");
@@ -66,7 +67,7 @@ impl Stage {
         fs::create_dir_all(path.join("target/release")).expect("a folder");
         let loadtest = path.join("pretenders/lakh-loadtest");
         symlink(loadtest, path.join("target/release/lakh-loadtest")).expect("a link");
-        // What commands write does not land among our files.
+        // A copy, so that commands do not write into the project's own files.
         let copied = Command::new("cp")
             .args(["-r", &project("deploy"), &project("examples")])
             .args([&project("loadtest")])
@@ -92,7 +93,7 @@ impl Stage {
         }
     }
 
-    /// Plays a document from its beginning to its end; gives how many blocks were played.
+    /// Runs a document's commands from its beginning to its end. Returns the number of blocks.
     pub(super) fn play(&self) -> usize {
         let page = self.needs.page;
         let text = fs::read_to_string(project(page)).expect("it can be read");
@@ -143,7 +144,7 @@ impl Stage {
         puts.fold(text.to_owned(), |text, (old, new)| text.replace(old, new))
     }
 
-    /// Runs a script, which must succeed; gives its output and what it prints beside it.
+    /// Runs a script, which must succeed. Returns its standard output and error output.
     fn run(&self, script: &str, place: &str) -> (String, String) {
         let folder = self.folder.path();
         let pretenders = folder.join("pretenders").display().to_string();
@@ -151,7 +152,7 @@ impl Stage {
         let own = folder.join(".local/bin");
         fs::create_dir_all(&own).expect("a folder");
         let own = own.display();
-        // What was put into the background ends with the script.
+        // Background processes end with the script.
         let script = format!("trap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n{script}");
         let output = Command::new("bash")
             .args(["-e", "-o", "pipefail", "-c", &script])
@@ -174,7 +175,7 @@ impl Stage {
     }
 }
 
-/// A line without its numbers, which are other ones each time.
+/// Masks the numbers of a line, as they vary between runs.
 fn masked(line: &str) -> String {
     let mut masked = String::new();
     for letter in line.chars() {
@@ -187,7 +188,7 @@ fn masked(line: &str) -> String {
     masked
 }
 
-/// Whether a program is missing that a script needs, which is said.
+/// Returns true if a script needs a program that is missing, and prints a notice.
 fn is_left_out(script: &str) -> bool {
     let is_there = |program: &str| {
         let path = std::env::var_os("PATH").unwrap_or_default();
@@ -201,7 +202,7 @@ fn is_left_out(script: &str) -> bool {
     !missing.is_empty()
 }
 
-/// Images of the Deployments in a text of YAML.
+/// Returns the images of the Deployments in a YAML text.
 fn images(text: &str) -> Vec<String> {
     let deployments = objects(text)
         .into_iter()
@@ -213,7 +214,7 @@ fn images(text: &str) -> Vec<String> {
     deployments.map(image).collect()
 }
 
-/// Every stand-in has a reason, and is one that some document needs.
+/// Every stand-in has a reason, and some document needs it.
 #[test]
 fn stand_ins_are_needed() {
     let texts = super::documents();

@@ -1,16 +1,16 @@
-//! The same Jobs under the built-in controller and under lakh: status, Events and Pods must come
-//! out the same. The Jobs are in `jobs`; how to run it: CONTRIBUTING.md.
+//! Compares the same Jobs under the built-in controller and under lakh: status, Events and Pods must be the same. The
+//! Jobs are in `jobs`; how to run it: CONTRIBUTING.md.
 //!
-//! Annotations of a Job are its script: `ends` says in which condition it comes to rest, or that it
-//! is `Gone`. Each line of `steps` is `STATE: DEED`. A state is a field of the status (`ready=2`), a
-//! condition (`Suspended=True`), or `before` for what comes before the Job. The deeds:
+//! Annotations of a Job are its script: `ends` names the condition in which it comes to rest, or `Gone`. Each line of
+//! `steps` is `STATE: DEED`. A state is a field of the status (`ready=2`), a condition (`Suspended=True`), or `before`
+//! for steps before the Job is created. The deeds:
 //!
 //! - `patch JSON`: patches the Job; `remove POLICY`: deletes it, with a propagation policy;
 //! - `pod JSON`: creates an ownerless Pod with these labels;
-//! - `delete POD`, `force POD`, `evict POD`: with, without or for want of time;
+//! - `delete POD`, `force POD`, `evict POD`: deletes it with its grace period or with none, or evicts it;
 //! - `label POD JSON`, `status POD JSON`: patches its labels or its status.
 //!
-//! A POD is told by its index, or is `any`.
+//! A POD is an index, or `any`.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -29,13 +29,13 @@ use tokio::{task::JoinSet, time::sleep};
 use super::Cluster;
 use crate::support::{self, finalizers};
 
-/// How long a Job may take to its next step, or to its end.
+/// Longest time until a Job's next step, or its end.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// The label by which the Pods of a Job are found, owned or not.
+/// The label that selects the Pods of a Job, owned or not.
 const JOB_NAME: &str = "batch.kubernetes.io/job-name";
 
-/// Outcomes of all Jobs, by their names: texts of which each line says one thing.
+/// Outcomes of all Jobs, by name: one fact per line.
 type Outcomes = BTreeMap<String, BTreeSet<String>>;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -52,7 +52,7 @@ async fn jobs_come_out_as_under_the_built_in_controller() {
     let lakh = cluster.grant("replace").start().await;
     let namespace = cluster.namespace("lakh").await;
     let found = outcomes(&cluster, &namespace).await;
-    // Pods whose RuntimeClass is absent.
+    // Pods with a RuntimeClass that is absent.
     lakh.check(&[("POST", "403")]);
     assert!(expected.len() >= 70);
     let mut different = String::new();
@@ -78,7 +78,7 @@ async fn outcomes(cluster: &Arc<Cluster>, namespace: &str) -> Outcomes {
     while let Some(played) = scripts.join_next().await {
         played.expect("it comes to its end");
     }
-    // Events are sent when there is time, and garbage is collected later.
+    // Events are sent with a delay, and garbage is collected later.
     sleep(Duration::from_secs(5)).await;
     let left = Left {
         jobs: cluster.jobs(namespace).await,
@@ -96,7 +96,7 @@ async fn outcomes(cluster: &Arc<Cluster>, namespace: &str) -> Outcomes {
     names.map(|job| (job.clone(), left.outcome(&job))).collect()
 }
 
-/// The Jobs of `jobs`.
+/// Reads the Jobs of `jobs`.
 fn jobs() -> Vec<Value> {
     let files = fs::read_dir(support::project("tests/cluster/real/jobs")).expect("it is there");
     let sources: Vec<Source> = files
@@ -110,7 +110,7 @@ fn name(object: &Value) -> &str {
     object["metadata"]["name"].as_str().expect("a name")
 }
 
-/// Does what a Job's script says, and returns once the Job is at rest.
+/// Runs a Job's script, and returns once the Job is at rest.
 async fn play(cluster: Arc<Cluster>, namespace: String, job: Value) {
     let script = |key: &str| job["metadata"]["annotations"][key].as_str();
     let scene = Scene {
@@ -149,7 +149,7 @@ async fn play(cluster: Arc<Cluster>, namespace: String, job: Value) {
     scene.when(ends, is_at_rest).await;
 }
 
-/// Where a Job's script is played.
+/// The Job of a script, and the cluster that it runs on.
 struct Scene {
     cluster: Arc<Cluster>,
     namespace: String,
@@ -217,7 +217,7 @@ impl Scene {
         format!("/apis/batch/v1/namespaces/{namespace}/jobs/{job}")
     }
 
-    /// An ownerless Pod.
+    /// Returns an ownerless Pod.
     fn pod(&self, labels: &str) -> Value {
         let mut labels: Value = serde_json::from_str(labels).expect("JSON");
         labels[JOB_NAME] = json!(self.job);
@@ -234,7 +234,7 @@ impl Scene {
         })
     }
 
-    /// The name of one of the Job's Pods.
+    /// Returns the name of one of the Job's Pods.
     async fn find(&self, pod: &str) -> String {
         let mut selector = format!("{JOB_NAME}={}", self.job);
         if pod != "any" {
@@ -250,7 +250,7 @@ impl Scene {
         name(&items[0]).to_owned()
     }
 
-    /// Returns once this holds of the Job, if there is one.
+    /// Waits until the condition holds of the Job, if the Job exists.
     async fn when(&self, what: &str, holds: impl Fn(Option<&Value>) -> bool) {
         let started = Instant::now();
         loop {
@@ -270,14 +270,14 @@ impl Scene {
     }
 }
 
-/// The status of a condition, if it is there.
+/// Returns the status of a condition, if the condition exists.
 fn condition<'a>(status: &'a Value, kind: &str) -> Option<&'a str> {
     let conditions = status["conditions"].as_array();
     let mut conditions = conditions.into_iter().flatten();
     conditions.find(|condition| condition["type"] == kind)?["status"].as_str()
 }
 
-/// What there is when all Jobs are at rest.
+/// The objects that are left when all Jobs are at rest.
 struct Left {
     jobs: Vec<Value>,
     pods: Vec<Value>,
@@ -286,7 +286,7 @@ struct Left {
 }
 
 impl Left {
-    /// What can be compared of a Job, its Events and its Pods.
+    /// Returns the comparable facts of a Job, its Events and its Pods.
     fn outcome(&self, name: &str) -> BTreeSet<String> {
         let named = |text: &str| nameless(text, name, &self.namespace);
         let mut lines = BTreeSet::new();
@@ -308,7 +308,7 @@ impl Left {
             let line = format!("{} {} {source} {message}", text("type"), text("reason"));
             let count = event["count"].as_u64().unwrap_or(1);
             if text("reason") == "FailedCreate" {
-                // How often there is time to try again is left to chance.
+                // The number of retries depends on timing.
                 told.insert(line, 1);
             } else {
                 *told.entry(line).or_default() += count;
@@ -330,7 +330,7 @@ impl Left {
     }
 }
 
-/// Puts a word in the place of every time.
+/// Replaces every time by a placeholder.
 fn without_times(value: &mut Value) {
     match value {
         Value::Object(fields) => {
@@ -346,10 +346,10 @@ fn without_times(value: &mut Value) {
     }
 }
 
-/// A text without the part of Pods' names that is left to chance, and without the namespace.
+/// Removes the namespace and the random part of Pods' names from a text.
 fn nameless(text: &str, job: &str, namespace: &str) -> String {
     let text = text.replace(&format!("{namespace}/"), "NAMESPACE/");
-    // The start of the name is all that is left of it in Pods of Jobs with long names.
+    // Pods of Jobs with long names have only the start of the name.
     let start = &job[..job.len().min(50)];
     let mut pieces = text.split(start);
     let mut result = pieces.next().unwrap_or_default().to_owned();
@@ -360,14 +360,14 @@ fn nameless(text: &str, job: &str, namespace: &str) -> String {
         }
         let is_name = |c: char| c.is_ascii_alphanumeric() || c == '-';
         let end = piece.find(|c| !is_name(c)).unwrap_or(piece.len());
-        // Who refuses a Pod early does not know the end of its name, unless it came with it.
+        // An early refusal of a Pod lacks the end of its name, unless the request had a full name.
         let kept = end.saturating_sub(5).max(1);
         result += &format!("{start}{}?????{}", &piece[..kept], &piece[end..]);
     }
     result
 }
 
-/// All of a Pod that its Job's controller decides about, and how it ended.
+/// Describes all of a Pod that its Job's controller decides, and its phase.
 fn shape(pod: &Value) -> String {
     let mut pod = pod.clone();
     let generated = pod["metadata"]["generateName"].as_str().map_or(0, str::len);
@@ -395,7 +395,7 @@ fn shape(pod: &Value) -> String {
     }
     pod["spec"]["nodeName"] = Value::Null;
     let phase = pod["status"]["phase"].take();
-    // A server's admission adds the volume with the Pod's token, and a name with five letters of chance.
+    // Admission adds the volume with the Pod's token. Its name ends in five random letters.
     let token = "kube-api-access-";
     let spec = pod["spec"].to_string();
     let mut pieces = spec.split(token);

@@ -1,5 +1,5 @@
-//! lakh on a real cluster: with the rights of `deploy/`, and beside and after the built-in
-//! controller. How to run it: CONTRIBUTING.md.
+//! Runs lakh on a real cluster: with the rights of `deploy/`, and beside and after the built-in controller. How to run
+//! it: CONTRIBUTING.md.
 
 use std::{
     collections::BTreeSet,
@@ -21,7 +21,7 @@ use crate::support::{
 const NAME: &str = "lakh.dev/job-controller";
 const OWN_FINALIZER: &str = "lakh.dev/job-tracking";
 
-/// As much of the Prometheus Operator's kind as is used, so that a server can be strict about it.
+/// The used part of the Prometheus Operator's kind, so that a server can validate strictly.
 const SERVICE_MONITORS: &str = r#"
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
@@ -57,7 +57,7 @@ spec:
 #[ignore = "needs a real cluster, see CONTRIBUTING.md"]
 async fn deploy_is_taken_as_it_is() {
     let cluster = Cluster::connect().await;
-    // What the objects are in, or of, must be there.
+    // Namespaces and kinds of the objects must exist.
     let namespaces = OVERLAYS.map(|(_, name, _)| name).into_iter();
     for name in namespaces.collect::<BTreeSet<_>>() {
         let namespace =
@@ -106,7 +106,7 @@ async fn every_example(overlay: &'static str, manager: Option<&str>) {
         for document in documents.into_iter().filter(|it| it.kind == "Job") {
             let mut job = document.body;
             job["spec"]["managedBy"] = json!(manager);
-            // It has to be there when the last one ends.
+            // The Job has to exist when the last one ends.
             if let Some(ttl) = job["spec"].get_mut("ttlSecondsAfterFinished") {
                 *ttl = json!(3600);
             }
@@ -130,7 +130,7 @@ async fn every_example(overlay: &'static str, manager: Option<&str>) {
     cluster.remove(&namespace);
 }
 
-/// The controllers take turns at the same Jobs, each killed at any moment.
+/// Both controllers take turns at the same Jobs, and each is killed at a random moment.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a real cluster, see CONTRIBUTING.md"]
 async fn taken_over_and_handed_back() {
@@ -163,7 +163,7 @@ async fn taken_over_and_handed_back() {
         let life = |turn: u64| Duration::from_millis(1000 + dice.hash_one(turn) % 4000);
         sleep(life(turns)).await;
         drop(built_in);
-        // What was under way when it was killed is done by then.
+        // Requests in flight at the kill are done by then.
         sleep(Duration::from_millis(200)).await;
         let lakh = granted.start().await;
         sleep(life(turns + 1)).await;
@@ -192,7 +192,7 @@ async fn taken_over_and_handed_back() {
     cluster.remove(&namespace);
 }
 
-/// Nothing is lost, and nothing counted twice.
+/// Checks that no Pod is lost or counted twice.
 fn check_end(job: &Value, pods: &[Value], failing: u32) {
     let name = job["metadata"]["name"].as_str().expect("a name");
     let status = &job["status"];
@@ -223,7 +223,7 @@ fn check_end(job: &Value, pods: &[Value], failing: u32) {
     }
 }
 
-/// Both controllers at work: each runs the Jobs that are its own, and touches no other.
+/// Both controllers run at once: each runs its own Jobs and writes to no other.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a real cluster, see CONTRIBUTING.md"]
 async fn side_by_side_with_the_built_in_controller() {
@@ -265,7 +265,7 @@ async fn side_by_side_with_the_built_in_controller() {
     let pods = cluster.pods(&namespace).await;
     assert_eq!(pods.len(), 2 * 3 * JOBS);
     check_managers(&pods, "", |pod| Some(owner(pod)));
-    // Events are sent when there is time.
+    // Events are sent with a delay.
     sleep(Duration::from_secs(3)).await;
     let mut sources = BTreeSet::new();
     for event in cluster.events(&namespace).await {
@@ -282,8 +282,8 @@ async fn side_by_side_with_the_built_in_controller() {
     cluster.remove(&namespace);
 }
 
-/// Checks who wrote to objects: only the controller that the object's Job is run by, beside those
-/// who are no Job controllers.
+/// Checks the field managers of objects: of the Job controllers, only the one that runs the object's Job may have
+/// written.
 fn check_managers<'a>(
     objects: &'a [Value],
     subresource: &str,
@@ -307,7 +307,7 @@ fn check_managers<'a>(
     }
 }
 
-/// The name of a Pod's Job.
+/// Returns the name of a Pod's Job.
 fn owner(pod: &Value) -> &str {
     let name = &pod["metadata"]["ownerReferences"][0]["name"];
     name.as_str().expect("an owner")

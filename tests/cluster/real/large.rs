@@ -1,4 +1,4 @@
-//! lakh on a real cluster on which one namespace has hundreds of Jobs near the API server's limit of size.
+//! Runs lakh on a real cluster with hundreds of Jobs near the API server's size limit in one namespace.
 
 use std::time::Instant;
 
@@ -12,10 +12,10 @@ const LARGE_JOBS: usize = 300;
 
 const TEMPLATE_BYTES: usize = 900 << 10;
 
-/// The limit of memory in `deploy/` is 512 MiB, and the built-in controller needs as much for these Jobs.
+/// The memory limit in `deploy/` is 512 MiB, and the built-in controller needs as much for these Jobs.
 const MEMORY_MAX: u64 = 128 << 20;
 
-/// The peak memory of a process in bytes.
+/// Returns the peak memory of a process in bytes.
 fn peak_memory(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
     let line = status.lines().find(|line| line.starts_with("VmHWM:"));

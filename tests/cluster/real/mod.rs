@@ -1,14 +1,14 @@
-//! Tests on a real cluster, and what they share: the cluster, namespaces, and controllers as processes.
+//! Tests on a real cluster, and their shared helpers: the cluster, namespaces, and controllers as processes.
 //!
-//! `deployed` has lakh with what `deploy/` grants; `conformance` runs the Jobs of `jobs` under the built-in controller and
-//! under lakh; `third_parties` has the writes of queue managers. They are ignored unless they are asked for, see
+//! `deployed` runs lakh with the rights of `deploy/`; `conformance` runs the Jobs of `jobs` under the built-in
+//! controller and under lakh; `third_parties` makes the writes of queue managers. They only run on request, see
 //! CONTRIBUTING.md. They expect:
 //!
-//! - `LAKH_CLUSTER_KUBECONFIG`: of somebody who may do everything on a cluster with hollow nodes
-//!   (`lakh-loadtest kubelet`), on which no Job controller is at work;
+//! - `LAKH_CLUSTER_KUBECONFIG`: kubeconfig with all rights on a cluster with hollow nodes (`lakh-loadtest kubelet`) and
+//!   no running Job controller;
 //! - `kubectl` on the path;
-//! - `LAKH_KUBE_CONTROLLER_MANAGER`: a binary of kube-controller-manager, for the tests that have
-//!   the built-in controller run, too. Without, they say so and end.
+//! - `LAKH_KUBE_CONTROLLER_MANAGER`: a binary of kube-controller-manager, for the tests that also run the built-in
+//!   controller. Without it, they print a notice and end.
 
 #![allow(unreachable_pub, reason = "for the tests beside it")]
 #![allow(clippy::print_stdout, reason = "a test that was left out must say so")]
@@ -41,10 +41,10 @@ use crate::support::{
     manifests::{kustomize, objects},
 };
 
-/// Controllers work on all namespaces: one test at a time.
+/// Controllers work on all namespaces, so tests run one at a time.
 static TURN: Mutex<()> = Mutex::const_new(());
 
-/// How long something may take that is expected to happen.
+/// Longest wait for an expected state.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 /// The cluster, for one test.
@@ -56,7 +56,7 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Connects, when the test before has ended.
+    /// Connects when the test before has ended.
     pub async fn connect() -> Self {
         let turn = TURN.lock().await;
         let kubeconfig = std::env::var_os("LAKH_CLUSTER_KUBECONFIG");
@@ -70,7 +70,7 @@ impl Cluster {
         }
     }
 
-    /// Runs kubectl, which must succeed, and gives what it printed.
+    /// Runs kubectl, which must succeed. Returns its output.
     pub fn kubectl(&self, args: &[&str], input: &str) -> String {
         let mut child = Command::new("kubectl")
             .args(args)
@@ -92,7 +92,7 @@ impl Cluster {
         String::from_utf8(output.stdout).expect("text")
     }
 
-    /// Makes a namespace that was not there before.
+    /// Creates a new namespace.
     pub async fn namespace(&self, purpose: &str) -> String {
         let body = json!({"metadata": {"generateName": format!("lakh-{purpose}-")}});
         let posted = self
@@ -104,8 +104,8 @@ impl Cluster {
         name.to_owned()
     }
 
-    /// Removes a namespace with all that is in it, and waits for that: the next controller shall
-    /// not meet its remains. A test that failed leaves it to be looked at.
+    /// Deletes a namespace with its contents and waits for that, so that the next controller does not find them. A
+    /// failed test leaves its namespace for inspection.
     pub fn remove(&self, namespace: &str) {
         self.kubectl(&["delete", "namespace", namespace, "--timeout=5m"], "");
     }
@@ -117,7 +117,7 @@ impl Cluster {
         created.await.expect("a good Job");
     }
 
-    /// All objects of a kind in a namespace, such as `apis/batch/v1`, `jobs`.
+    /// Lists all objects of a kind in a namespace, such as `apis/batch/v1`, `jobs`.
     pub async fn list(&self, api: &str, namespace: &str, kind: &str) -> Vec<Value> {
         let path = format!("/{api}/namespaces/{namespace}/{kind}");
         let mut list = support::get(&self.client, &path).await;
@@ -139,7 +139,7 @@ impl Cluster {
         self.list("api/v1", namespace, "events").await
     }
 
-    /// The Jobs of a namespace, once this holds of each.
+    /// Returns the Jobs of a namespace once the condition holds of each.
     pub async fn all_jobs(&self, namespace: &str, holds: impl Fn(&Value) -> bool) -> Vec<Value> {
         let started = Instant::now();
         loop {
@@ -158,7 +158,7 @@ impl Cluster {
         }
     }
 
-    /// Gives lakh the rights of an overlay below `deploy/`, and nothing else.
+    /// Grants lakh the rights of an overlay below `deploy/`, and nothing else.
     pub fn grant(&self, overlay: &'static str) -> Granted {
         let text = kustomize((overlay, &[])).expect("kubectl is on the path");
         let documents = objects(&text);
@@ -193,7 +193,7 @@ impl Cluster {
         }
     }
 
-    /// Starts the built-in Job controller; none if there is no binary of it.
+    /// Starts the built-in Job controller. Returns `None` without its binary.
     pub fn built_in(&self) -> Option<Process> {
         let Some(binary) = std::env::var_os("LAKH_KUBE_CONTROLLER_MANAGER") else {
             println!("left out: LAKH_KUBE_CONTROLLER_MANAGER names no binary");
@@ -201,7 +201,7 @@ impl Cluster {
         };
         let mut command = Command::new(binary);
         command
-            // By this name it signs what it writes, whatever the file is called.
+            // It uses this name as its field manager, whatever the file's name.
             .arg0("kube-controller-manager")
             .arg("--kubeconfig")
             .arg(&self.kubeconfig)
@@ -215,7 +215,7 @@ impl Cluster {
     }
 }
 
-/// What a Deployment below `deploy/` would run, and as whom.
+/// The arguments and credentials of a Deployment below `deploy/`.
 pub struct Granted {
     kubeconfig: PathBuf,
     args: Vec<String>,
@@ -246,14 +246,14 @@ impl Granted {
     }
 }
 
-/// lakh's controller at work.
+/// A running lakh controller.
 pub struct Lakh {
     process: Process,
     address: SocketAddr,
 }
 
 impl Lakh {
-    /// Checks that the server refused only what it should, and understood all. Refusals on purpose are given by method
+    /// Checks that the server refused only expected requests, and understood all. Expected refusals are given by method
     /// and code.
     pub fn check(&self, refused_on_purpose: &[(&str, &str)]) {
         let metrics = support::http_get(self.address, "/metrics").expect("metrics");
@@ -288,7 +288,7 @@ impl Lakh {
     }
 }
 
-/// A process that ends with its owner.
+/// A process that is killed on drop.
 pub struct Process {
     child: Child,
     log: PathBuf,
@@ -318,7 +318,7 @@ impl Drop for Process {
     }
 }
 
-/// Whether a Job has ended, in one way or the other.
+/// Returns true if a Job is Complete or Failed.
 pub fn has_ended(job: &Value) -> bool {
     support::is(job, "Complete") || support::is(job, "Failed")
 }

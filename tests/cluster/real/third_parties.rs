@@ -1,4 +1,4 @@
-//! A queue manager stops and admits Jobs as Kueue does, under the built-in controller and under lakh in both modes.
+//! Stops and admits Jobs as Kueue does, under the built-in controller and under lakh in both modes.
 
 use std::{
     collections::BTreeSet,
@@ -14,7 +14,7 @@ use crate::support;
 
 use super::{Cluster, PATIENCE};
 
-/// As many as it takes to meet both orders of the queue manager's writes and the controller's.
+/// Enough Jobs to get both orders of the queue manager's writes and the controller's.
 const JOBS: usize = 12;
 
 const ROUNDS: usize = 3;
@@ -38,10 +38,10 @@ async fn jobs_are_stopped_and_admitted_as_under_the_built_in_controller() {
     ] {
         let lakh = cluster.grant(overlay).start().await;
         let (found, namespace) = admissions(&cluster, manager).await;
-        // Pods of a namespace that is being removed would be refused.
+        // While a namespace is being removed, its Pods would be refused.
         lakh.check(&[]);
         cluster.remove(&namespace);
-        // The last admission follows two stops within seconds. Less than half a second is a matter of chance.
+        // The last admission follows two stops within seconds. Times below half a second are random.
         let most = expected[ROUNDS - 1].max(NOISE).mul_f64(1.2);
         assert!(
             found[ROUNDS - 1] <= most,
@@ -51,7 +51,7 @@ async fn jobs_are_stopped_and_admitted_as_under_the_built_in_controller() {
     }
 }
 
-/// The median time from an admission until all Pods are ready, by round, and the namespace of the Jobs.
+/// Returns the median time from an admission until all Pods are ready, by round, and the namespace of the Jobs.
 async fn admissions(
     cluster: &Arc<Cluster>,
     manager: Option<&'static str>,
@@ -94,7 +94,7 @@ fn job_of(number: usize, manager: Option<&str>) -> Value {
     job
 }
 
-/// A Job in the hands of a queue manager.
+/// A Job under the control of a queue manager.
 struct Queued<'a> {
     client: &'a Client,
     path: String,
@@ -102,7 +102,7 @@ struct Queued<'a> {
 }
 
 impl Queued<'_> {
-    /// Admits and stops the Job again and again; how long each admission took.
+    /// Admits and stops the Job again and again. Returns the time of each admission.
     async fn run(&self) -> Vec<Duration> {
         let (mut times, mut names) = (Vec::new(), BTreeSet::new());
         for round in 0..ROUNDS {
@@ -156,7 +156,7 @@ impl Queued<'_> {
         patched.await.is_ok()
     }
 
-    /// Waits until three Pods are ready, and then for the status that says so; returns the time that the Pods took.
+    /// Waits until three Pods are ready, and then for the status that reports it. Returns the time that the Pods took.
     async fn until_ready(&self) -> Duration {
         let began = Instant::now();
         let mut took = None;

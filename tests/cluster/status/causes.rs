@@ -1,4 +1,4 @@
-//! Causes of `lakh why` that can be made on the embedded cluster.
+//! Causes of `lakh why` that the embedded cluster can produce.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use super::{LONG, playing, said};
 
 const JOBS: &str = "/apis/batch/v1/namespaces/default/jobs";
 
-/// Checks the cause, and words of the sentences.
+/// Checks the cause, and words of the first reason.
 #[track_caller]
 fn check(why: &Value, cause: &str, words: &[&str]) {
     assert_eq!(why["cause"], cause, "{why:#}");
@@ -64,7 +64,7 @@ async fn jobs_that_nobody_has_begun() {
         "suspended",
         &["kubectl patch job -n default suspended"],
     );
-    // Another controller begins it, and tells of no Pods.
+    // Another controller starts it, and reports no Pods.
     let other = with(
         indexed_job("other", 1, 1),
         "managedBy",
@@ -176,7 +176,7 @@ async fn jobs_that_wait_after_failures() {
     let cluster = cluster(Duration::from_millis(50)).await;
     let client = client(&cluster).await;
     let (_folder, config) = support::kubeconfig(&cluster);
-    // As a controller is by default: what is told is worked out by that.
+    // Default options: `lakh why` computes with the defaults.
     let controller = lakh::runtime::Controller::start(
         support::client(&cluster).await,
         lakh::runtime::Options::default(),
@@ -189,7 +189,7 @@ async fn jobs_that_wait_after_failures() {
             &json!({"fail-indexes": "1", "exit-code": "42"}),
         )
     };
-    // A success of the same second would end the row of failures, and there would be no wait.
+    // A success in the same second would reset the backoff, and there would be no wait.
     let mut whole = playing(
         indexed_job("whole", 2, 1),
         &json!({"fail-indexes": "1", "exit-code": "42"}),
@@ -297,7 +297,7 @@ async fn pods_that_the_server_refuses() {
     }
 }
 
-/// Waits for the Event that says that Pods are refused.
+/// Waits for the Event about refused Pods.
 async fn refused(client: &lakh::cluster::Client) {
     seen_when(client, "/api/v1/namespaces/default/events", |events| {
         listed(events)
@@ -352,7 +352,7 @@ async fn pods_that_do_not_run() {
         &["2 Pods", "example.com/data"],
     );
 
-    // What a kubelet says of a Pod whose containers cannot be made.
+    // A kubelet's status of a Pod with containers that cannot be created.
     let pods = support::pods(&client).await;
     let is_gated = |pod: &&Value| {
         pod["metadata"]["name"]
@@ -408,7 +408,7 @@ async fn jobs_that_do_not_go() {
     let controller = support::controller(&cluster).await;
     let mut kept = indexed_job("kept", 2, 2);
     kept["spec"]["template"]["metadata"]["finalizers"] = json!(["example.com/logs"]);
-    // The garbage collector may be quicker than the controller's watch of Jobs: then terminating Pods would be replaced.
+    // The garbage collector may be faster than the controller's watch of Jobs: then terminating Pods would be replaced.
     kept["spec"]["podReplacementPolicy"] = json!("Failed");
     create(&client, &kept).await;
     job_when(&client, "kept", |job| job["status"]["ready"] == 2).await;
@@ -435,7 +435,7 @@ async fn jobs_that_do_not_go() {
     );
     controller.stop().await;
 
-    // Nobody counts its Pods, and nobody lets it go.
+    // No controller counts its Pods or removes its finalizer.
     let mut held = indexed_job("held", 1, 1);
     held["metadata"]["finalizers"] = json!(["example.com/keep"]);
     create(&client, &held).await;

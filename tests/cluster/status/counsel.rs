@@ -8,6 +8,7 @@ use lakh::{
     cluster::Patch,
     embedded::{ClusterOptions, EmbeddedCluster, Rule, ServeOptions, kubelet::KubeletOptions},
     model::Time,
+    wire::Call,
 };
 use serde_json::{Value, json};
 
@@ -132,6 +133,61 @@ async fn creations_that_are_refused_for_a_while() {
     let controller = support::controller(&cluster).await;
     create(&client(&cluster).await, &indexed_job("main", 3, 3)).await;
     check(&cluster, "FailedCreate", "webhook", "refuses 3 Pods").await;
+    controller.stop().await;
+    cluster.shutdown().await;
+}
+
+/// With a full etcd no Event can be written: the API server's own Lease shows it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_store() {
+    const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
+    let cluster = EmbeddedCluster::start(ClusterOptions {
+        kubelet: KubeletOptions::with_nodes(3),
+        ..ClusterOptions::default()
+    });
+    let cluster = cluster.await.expect("a free port");
+    let controller = support::controller(&cluster).await;
+    let api = client(&cluster).await;
+    let (_folder, config) = support::kubeconfig(&cluster);
+    let renewed_before = |seconds: i64| {
+        let now = Clock::default().now().wall.as_millis();
+        let renewed = Time::from_millis(now - 1_000 * seconds).to_rfc3339_micros();
+        json!({"metadata": {"name": "apiserver-one"}, "spec": {"renewTime": renewed}})
+    };
+    let lease = renewed_before(5).to_string();
+    api.create(LEASES, lease).await.expect("a good Lease");
+    let long = playing(indexed_job("main", 3, 3), &json!({"duration": "10h"}));
+    create(&api, &long).await;
+    job_when(&api, "main", |job| job["status"]["ready"] == 3).await;
+    let why = said(&config, "why", "main").await;
+    assert_eq!(why["cause"], "running", "{why:#}");
+
+    let path = format!("{LEASES}/apiserver-one");
+    let silent = renewed_before(120).to_string();
+    let silent = api.patch(&path, Patch::Merge, silent).await;
+    silent.expect("a good patch");
+    let full = json!({"rules": [{
+        "fault": "refuse",
+        "code": 500,
+        "message": "etcdserver: mvcc: database space exceeded",
+        "verbs": ["create", "update", "patch", "delete"],
+        "resources": ["pods", "pods/status", "jobs", "jobs/status", "events", "leases"],
+    }]});
+    let full = Call::replace("/lakh/faults", full.to_string());
+    api.send(&full).await.expect("good rules");
+    let why = said(&config, "why", "main").await;
+    assert_eq!(why["cause"], "store-stuck", "{why:#}");
+    let doctor = output(&config, &["doctor", "--mode=replace"]).await;
+    let doctor = format!("{}{}", stdout(&doctor), stderr(&doctor));
+    for said in [why.to_string(), doctor] {
+        for words in [
+            "has not renewed its Lease kube-system/apiserver-one for 2 min",
+            "etcdctl alarm list",
+            "Do not restart or add controllers",
+        ] {
+            assert!(said.contains(words), "no {words:?} in {said}");
+        }
+    }
     controller.stop().await;
     cluster.shutdown().await;
 }

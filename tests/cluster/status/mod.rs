@@ -1,4 +1,4 @@
-//! `lakh status` and `lakh why` as processes, against the embedded cluster. What is said word by word is in
+//! Runs `lakh status` and `lakh why` as processes against the embedded cluster. The exact texts are tested in
 //! `src/cli/status/tests` and `src/cli/why/tests`.
 
 mod causes;
@@ -19,7 +19,7 @@ use crate::support::{
     proxy::{self, Fate, Proxy, refusal},
 };
 
-/// No Pod ends by itself.
+/// Longer than any test, so that no Pod ends by itself.
 const LONG: Duration = Duration::from_secs(36_000);
 
 /// Runs the binary with a kubeconfig.
@@ -38,14 +38,14 @@ fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// What `lakh status` or `lakh why` says as an object.
+/// Returns the output of `lakh status` or `lakh why` as JSON.
 async fn said(config: &Path, command: &str, job: &str) -> Value {
     let output = output(config, &[command, job, "-n", "default", "-o", "json"]).await;
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     serde_json::from_slice(&output.stdout).expect("JSON")
 }
 
-/// An Indexed Job with annotations for the hollow kubelet on its Pods.
+/// Adds annotations for the hollow kubelet to the Pods of an Indexed Job.
 fn playing(mut job: Value, plays: &Value) -> Value {
     let plays = plays.as_object().expect("members").iter();
     let plays = plays.map(|(key, value)| (format!("sim.lakh.dev/{key}"), value.clone()));
@@ -146,7 +146,7 @@ async fn no_more_is_read_than_is_needed() {
     let phases = "fieldSelector=status.phase%21%3DSucceeded%2Cstatus.phase%21%3DRunning&limit=500";
     assert!(calls[1].ends_with(phases), "{calls:?}");
 
-    // Of a Job whose containers are started again, each Pod that runs is looked at, page by page.
+    // For a Job with container restarts, each running Pod is read, page by page.
     let mut again = indexed_job("again", 1_200, 1_200);
     again["spec"]["template"]["spec"]["restartPolicy"] = json!("OnFailure");
     create(&client, &again).await;
@@ -163,7 +163,7 @@ async fn no_more_is_read_than_is_needed() {
     cluster.shutdown().await;
 }
 
-/// A server whose pages are no longer to be had when they are asked for, once for each list.
+/// The server expires the continue token once for each list.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_list_that_expires_on_its_way_is_still_read() {
     let cluster = cluster(Duration::from_millis(20)).await;
@@ -177,7 +177,7 @@ async fn a_list_that_expires_on_its_way_is_still_read() {
     create(&client, &job).await;
     job_when(&client, "main", |job| is(job, "Failed")).await;
 
-    // With where the list goes on, as servers say it, and without: then it is begun anew.
+    // With a new continue token in the error, as servers send it, and without: then the list starts again.
     for says_where in [true, false] {
         let lists = Arc::new(Mutex::new(Vec::new()));
         let told = Arc::clone(&lists);
@@ -208,7 +208,7 @@ async fn a_list_that_expires_on_its_way_is_still_read() {
         let (_folder, config) = support::kubeconfig_of(&line.url());
         let status = said(&config, "status", "main").await;
         assert_eq!(status["unseen"], json!([]), "{status:#}");
-        // Each once, though some pages came twice.
+        // Each Pod counts once, though some pages came twice.
         assert_eq!(status["failedPods"], 1_200);
         assert_eq!(status["causes"][0]["pods"], 1_200);
         let lists = std::mem::take(&mut *lists.lock().expect("nobody panicked"));
@@ -216,7 +216,7 @@ async fn a_list_that_expires_on_its_way_is_still_read() {
         assert_eq!(begun, if says_where { 1 } else { 2 }, "{lists:?}");
     }
 
-    // One that never comes to its end is not read for ever.
+    // A list that never completes is not retried for ever.
     let server = cluster.url();
     let line = Proxy::start(&server, |request| {
         match request
@@ -351,7 +351,7 @@ async fn as_a_plug_in_of_kubectl_with_the_contexts_namespace() {
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_lakh"), &plug_in).expect("a link");
 
     let expected = "kube-public/main: It is suspended (spec.suspend, as lakh wrote it";
-    // The name by which it was called is that of who wrote the Job here, too: both are this project's clients.
+    // The Job's field manager is the name of the calling program here, too: both are this project's clients.
     let run = |program: &Path, args: &[&str]| {
         let mut command = std::process::Command::new(program);
         command

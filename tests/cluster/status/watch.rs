@@ -1,4 +1,4 @@
-//! `lakh status --watch`: lines as the Job goes on, and exit codes at its end.
+//! Tests `lakh status --watch`: lines as the Job goes on, and exit codes at its end.
 
 use std::{process::Stdio, time::Duration};
 
@@ -45,7 +45,7 @@ async fn a_job_is_followed_to_its_end() {
     let text = stdout(&bad);
     assert!(text.contains("1 Pod of 1 index (1): exit code 7"), "{text}");
 
-    // One that has ended is told at once.
+    // A finished Job is reported at once.
     let ended = output(&config, &["status", "good", "--watch", "-o", "json"]).await;
     assert_eq!(ended.status.code(), Some(0));
     let lines: Vec<Value> = stdout(&ended)
@@ -76,7 +76,7 @@ async fn the_time_may_run_out_and_the_job_be_deleted() {
     command.arg("--kubeconfig").arg(&config);
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = command.spawn().expect("the binary runs");
-    // It may be deleted before it is watched: then it is not found.
+    // Wait for the watch to start: a Job that was deleted before is reported as not found.
     tokio::time::sleep(Duration::from_millis(1_500)).await;
     let path = "/apis/batch/v1/namespaces/default/jobs/main";
     client.delete(path).await.expect("it is there");
@@ -129,7 +129,7 @@ async fn on_a_terminal_it_is_redrawn_in_place() {
     let (_folder, config) = support::kubeconfig(&cluster);
     let controller = support::controller(&cluster).await;
     create(&client, &indexed_job("main", 9, 3)).await;
-    // On the second one its lines are too long: they are cut, and still drawn over.
+    // On the second terminal the lines are too long: they are cut, and still redrawn in place.
     let start = |width| Tmux::start(&tmux::script("", "status main --watch", &config), width, 24);
     let terminals = [start(80), start(30)];
     let times = |screen: &str| screen.matches("default/main: ").count();

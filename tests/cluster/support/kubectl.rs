@@ -10,7 +10,7 @@ use std::{
 
 use lakh::embedded::serve::{self, ServeOptions};
 
-/// Whether there is a kubectl.
+/// Returns true if kubectl is installed.
 pub fn is_installed() -> bool {
     Command::new("kubectl")
         .args(["version", "--client"])
@@ -18,7 +18,7 @@ pub fn is_installed() -> bool {
         .is_ok()
 }
 
-/// Runs a session against an API server of its own, if there is a kubectl.
+/// Runs `session` against an API server of its own, if kubectl is installed.
 pub async fn with_kubectl(session: fn(&Kubectl<'_>)) {
     if !is_installed() {
         println!("kubectl is not installed: skipped");
@@ -40,7 +40,7 @@ pub async fn with_kubectl(session: fn(&Kubectl<'_>)) {
 
 /// kubectl with a kubeconfig.
 pub struct Kubectl<'a> {
-    /// Where the kubeconfig is.
+    /// Path of the kubeconfig.
     pub config: &'a Path,
 }
 
@@ -65,7 +65,7 @@ impl Kubectl<'_> {
         child.wait_with_output().expect("kubectl ends")
     }
 
-    /// Runs a command that must succeed and whose output must hold all of `expected`.
+    /// Runs a command that must succeed with all of `expected` in its output.
     #[track_caller]
     pub fn check(&self, arguments: &str, input: &str, expected: &[&str]) -> String {
         let output = self.run(arguments, input);

@@ -1,4 +1,4 @@
-//! `lakh controller` as a process, in mode `replace`, whose log is read.
+//! Runs `lakh controller` as a process in mode `replace`, and reads its log.
 
 use std::{
     fs::{self, File},
@@ -10,14 +10,14 @@ use serde_json::Value;
 
 use super::{Running, lakh};
 
-/// The process, and where its log is.
+/// The process and the path of its log. It is killed on drop.
 pub struct Logged {
     process: Running,
     log: PathBuf,
 }
 
 impl Logged {
-    /// Starts it, with more arguments.
+    /// Starts it with additional arguments.
     pub fn start(kubeconfig: &Path, log: PathBuf, more: &[&str]) -> Self {
         let usual = [
             "controller",
@@ -38,12 +38,12 @@ impl Logged {
         }
     }
 
-    /// Its number.
+    /// Its process ID.
     pub fn id(&self) -> u32 {
         self.process.0.id()
     }
 
-    /// All lines of its log that are whole.
+    /// Returns all complete lines of its log.
     pub fn lines(&self) -> Vec<Value> {
         let log = fs::read_to_string(&self.log).expect("it can be read");
         let lines = log
@@ -52,7 +52,7 @@ impl Logged {
         lines.collect()
     }
 
-    /// The first line with these words, and of this kind of object if one is named.
+    /// Returns the first line with these words, and about this kind of object if `kind` is set.
     pub fn says(&self, words: &str, kind: Option<&str>) -> Option<Value> {
         self.lines().into_iter().find(|line| {
             let of_kind = kind.is_none_or(|kind| line["kind"] == kind);
@@ -63,7 +63,7 @@ impl Logged {
         })
     }
 
-    /// Where it answers probes, once it does.
+    /// Returns the address at which it answers probes, once it does.
     pub fn listens(&self) -> Option<SocketAddr> {
         let line = self.says("probes are answered", None)?;
         line["listen"].as_str()?.parse().ok()

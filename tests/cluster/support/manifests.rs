@@ -1,4 +1,4 @@
-//! The manifests below deploy/, as Helm renders the chart and as kustomize puts together what was rendered of it.
+//! Renders the manifests below deploy/ with Helm, and with kustomize from the rendered files.
 
 #![allow(clippy::print_stdout, reason = "what was left out must be said")]
 
@@ -12,15 +12,14 @@ use lakh::embedded::manifest::{self, Document, Source};
 
 use super::project;
 
-/// Where an overlay puts lakh, by its folder below deploy/overlays, and what the chart is told for it.
+/// Overlays: folder below deploy/overlays, namespace of lakh, and values of the chart.
 pub const OVERLAYS: [(&str, &str, &[&str]); 3] = [
     ("managed-by", "lakh-system", &[]),
     ("replace", "lakh-system", &["mode=replace"]),
     ("namespaced", "team-a", &["namespaces={team-a}"]),
 ];
 
-/// What a component is rendered of, by its folder below deploy/components: a template, and what the chart is told to
-/// render it.
+/// Components: folder below deploy/components, the chart's template, and the values with which it is rendered.
 pub const COMPONENTS: [(&str, &str, &[&str]); 7] = [
     ("cron-jobs", "cron-jobs", &["cronJobs=true"]),
     (
@@ -50,9 +49,9 @@ pub const COMPONENTS: [(&str, &str, &[&str]); 7] = [
 /// An overlay with components on top of it.
 pub type Variant = (&'static str, &'static [&'static str]);
 
-/// What somebody may want: each component at least once, each overlay with all that fit it. None fits `namespaced`: they
-/// are rendered for lakh-system. The chart's network policy opens the page's port for `networkPolicy.uiFrom`, which has no
-/// component.
+/// Typical combinations: each component at least once, and each overlay with all components that fit it. None fits
+/// `namespaced`: they are rendered for lakh-system. The chart's network policy opens the UI's port for
+/// `networkPolicy.uiFrom`, which has no component.
 pub const VARIANTS: [Variant; 7] = [
     ("managed-by", &[]),
     ("replace", &[]),
@@ -81,22 +80,22 @@ pub const VARIANTS: [Variant; 7] = [
     ),
 ];
 
-/// The file of an overlay or a component that was rendered.
+/// Returns the path of the rendered file of an overlay or a component.
 pub fn rendered_file(folder: &str) -> PathBuf {
     project(&format!("deploy/{folder}/lakh.yaml")).into()
 }
 
-/// The objects of a file.
+/// Reads the objects of a file.
 pub fn read(path: &Path) -> Vec<Document> {
     objects(&fs::read_to_string(path).expect("it can be read"))
 }
 
-/// The objects of a text.
+/// Parses the objects of a text.
 pub fn objects(text: &str) -> Vec<Document> {
     manifest::load(&[Source::new("rendered", text)]).expect("good YAML")
 }
 
-/// The arguments that a component adds to the controller's.
+/// Returns the arguments that a component adds to the controller's.
 pub fn added_arguments(component: &str) -> Vec<String> {
     let path = project(&format!("deploy/components/{component}/kustomization.yaml"));
     let text = fs::read_to_string(path).expect("it can be read");
@@ -106,7 +105,7 @@ pub fn added_arguments(component: &str) -> Vec<String> {
     values.map(str::to_owned).collect()
 }
 
-/// What a variant is told by, for Helm: the namespace, and what is set.
+/// Returns a variant's namespace and values for Helm.
 fn told((overlay, components): Variant) -> (&'static str, Vec<&'static str>) {
     let (_, namespace, set) = OVERLAYS
         .into_iter()
@@ -119,13 +118,13 @@ fn told((overlay, components): Variant) -> (&'static str, Vec<&'static str>) {
     (namespace, set.iter().chain(more).copied().collect())
 }
 
-/// A variant as Helm renders it; none, said, if there is no Helm.
+/// Renders a variant with Helm. Without Helm it prints a notice and returns `None`.
 pub fn helm(variant: Variant) -> Option<String> {
     let (namespace, set) = told(variant);
     helm_template(namespace, &set, &[])
 }
 
-/// What Helm renders, with more arguments.
+/// Renders the chart with Helm and additional arguments.
 pub fn helm_template(namespace: &str, set: &[&str], more: &[&str]) -> Option<String> {
     let set = set.iter().flat_map(|value| ["--set", *value]);
     run(Command::new("helm")
@@ -135,7 +134,7 @@ pub fn helm_template(namespace: &str, set: &[&str], more: &[&str]) -> Option<Str
         .args(more))
 }
 
-/// A variant as kubectl would apply it; none, said, if there is no kubectl.
+/// Renders a variant as kubectl would apply it. Without kubectl it prints a notice and returns `None`.
 pub fn kustomize((overlay, components): Variant) -> Option<String> {
     let overlay = format!("deploy/overlays/{overlay}");
     if components.is_empty() {
@@ -143,7 +142,7 @@ pub fn kustomize((overlay, components): Variant) -> Option<String> {
     }
     let folder = tempfile::tempdir().expect("a folder for temporary files");
     let place = folder.path().canonicalize().expect("it is there");
-    // kustomize takes paths that lead there from here, and no others.
+    // kustomize takes only relative paths.
     let up = "../".repeat(place.components().count() - 1);
     let path = |path: &str| format!("{up}{}", project(path).trim_start_matches('/'));
     let components = components
@@ -158,7 +157,7 @@ pub fn kustomize((overlay, components): Variant) -> Option<String> {
     run(Command::new("kubectl").arg("kustomize").arg(&place))
 }
 
-/// What a command prints, which must succeed; none, said, if there is no such program.
+/// Returns the output of a command, which must succeed. Without the program it prints a notice and returns `None`.
 fn run(command: &mut Command) -> Option<String> {
     let Ok(output) = command.output() else {
         println!("{:?} is not installed: skipped", command.get_program());

@@ -1,4 +1,4 @@
-//! What the end-to-end tests share: the binary, an embedded cluster, and looks at it over HTTP.
+//! Shared helpers of the end-to-end tests: the binary, an embedded cluster, and queries over HTTP.
 
 #![allow(unreachable_pub, reason = "for all tests beside it")]
 
@@ -33,10 +33,10 @@ use tempfile::TempDir;
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
-/// The finalizer by which Pods are kept until they are counted.
+/// The finalizer that keeps Pods until they are counted.
 pub const FINALIZER: &str = "batch.kubernetes.io/job-tracking";
 
-/// The binary under test, in the project's folder.
+/// Returns a command for the binary under test, in the project's folder.
 pub fn lakh(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_lakh"));
     command
@@ -46,12 +46,12 @@ pub fn lakh(args: &[&str]) -> Command {
     command
 }
 
-/// A program that ends with the test, however that ends.
+/// A process that is killed on drop, so that it ends with the test.
 pub struct Running(pub Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // It may have ended already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -76,12 +76,12 @@ pub fn run_with_input(args: &[&str], input: &str) -> Output {
     child.wait_with_output().expect("the binary ends")
 }
 
-/// A cluster whose Pods take this long.
+/// Starts a cluster with this duration of Pods.
 pub async fn cluster(pod_duration: Duration) -> EmbeddedCluster {
     cluster_by(&Clock::default(), pod_duration).await
 }
 
-/// A cluster by a clock of ours.
+/// Starts such a cluster with a given clock.
 pub async fn cluster_by(clock: &Clock, pod_duration: Duration) -> EmbeddedCluster {
     let kubelet = KubeletOptions {
         default_duration: pod_duration,
@@ -99,7 +99,7 @@ pub async fn cluster_by(clock: &Clock, pod_duration: Duration) -> EmbeddedCluste
     .expect("a free port")
 }
 
-/// A kubeconfig of the cluster, in a folder of its own that goes when it is dropped.
+/// Writes a kubeconfig of the cluster into a temporary folder, which is deleted on drop.
 pub fn kubeconfig(cluster: &EmbeddedCluster) -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().expect("a folder for temporary files");
     let path = folder.path().join("config");
@@ -107,7 +107,7 @@ pub fn kubeconfig(cluster: &EmbeddedCluster) -> (TempDir, PathBuf) {
     (folder, path)
 }
 
-/// The same for whatever answers at a URL, without credentials.
+/// Writes such a kubeconfig for any server URL, without credentials.
 pub fn kubeconfig_of(url: &str) -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().expect("a folder for temporary files");
     let path = folder.path().join("config");
@@ -115,7 +115,7 @@ pub fn kubeconfig_of(url: &str) -> (TempDir, PathBuf) {
     (folder, path)
 }
 
-/// Waits until this is so; how long that took.
+/// Waits until the condition holds. Returns the elapsed time.
 pub async fn wait_until(what: &str, mut holds: impl FnMut() -> bool) -> Duration {
     let started = Instant::now();
     while !tokio::task::block_in_place(&mut holds) {
@@ -128,7 +128,7 @@ pub async fn wait_until(what: &str, mut holds: impl FnMut() -> bool) -> Duration
     started.elapsed()
 }
 
-/// Writes a kubeconfig for whatever answers there, without credentials.
+/// Writes a kubeconfig for a server URL, without credentials.
 pub fn write_kubeconfig(path: &Path, url: &str) {
     let config = json!({
         "apiVersion": "v1",
@@ -141,7 +141,7 @@ pub fn write_kubeconfig(path: &Path, url: &str) {
     fs::write(path, config.to_string()).expect("it can be written");
 }
 
-/// The controller's options when nothing is set, but for a short wait after failed Pods.
+/// Returns the controller's default options, but with a short backoff after failed Pods.
 pub fn options() -> Options {
     let mut limits = Limits::default();
     limits.pod_failure_backoff.base = Duration::from_millis(100);
@@ -151,14 +151,14 @@ pub fn options() -> Options {
     }
 }
 
-/// A client of the cluster.
+/// Connects a client to the cluster.
 pub async fn client(cluster: &EmbeddedCluster) -> Client {
     cluster::connect_url(&cluster.url())
         .await
         .expect("the embedded server answers")
 }
 
-/// A controller at work on the cluster.
+/// Starts a controller on the cluster.
 pub async fn controller(cluster: &EmbeddedCluster) -> Controller {
     let client = client(cluster).await;
     Controller::start(client, options())
@@ -166,12 +166,12 @@ pub async fn controller(cluster: &EmbeddedCluster) -> Controller {
         .expect("nothing to listen on")
 }
 
-/// A controller at work over a line that may be bad; it tries again soon.
+/// Starts a controller behind a proxy that may fail. It retries soon.
 pub async fn controller_over(line: &proxy::Proxy) -> Controller {
     impatient_controller(&line.url()).await
 }
 
-/// A controller at work on a server; it tries again soon.
+/// Starts a controller on a server. It retries soon.
 pub async fn impatient_controller(url: &str) -> Controller {
     let client = cluster::connect_url(url).await.expect("the line is good");
     let mut options = options();
@@ -181,7 +181,7 @@ pub async fn impatient_controller(url: &str) -> Controller {
         .expect("nothing to listen on")
 }
 
-/// The same options for a controller that tells its metrics.
+/// Adds a listener for metrics to the options.
 pub fn listening(options: Options) -> Options {
     Options {
         listen: Some(([127, 0, 0, 1], 0).into()),
@@ -189,7 +189,7 @@ pub fn listening(options: Options) -> Options {
     }
 }
 
-/// A controller at work with so many shards, that tells of itself.
+/// Starts a controller with this many shards and a listener for metrics.
 pub async fn listening_controller(client: &Client, shards: usize) -> Controller {
     let options = listening(Options {
         shards,
@@ -199,14 +199,14 @@ pub async fn listening_controller(client: &Client, shards: usize) -> Controller 
     controller.await.expect("it starts")
 }
 
-/// What a controller's metrics say.
+/// Returns a controller's metrics.
 pub fn metrics(controller: &Controller) -> String {
     let address = controller.listening().expect("it listens");
     http_get(address, "/metrics").expect("it answers")
 }
 
-/// What a controller's metrics say, once this holds of it: an answer is counted a moment after others
-/// see what it did.
+/// Returns a controller's metrics once the condition holds. A response is counted a moment after other clients can see
+/// its effect.
 pub async fn metrics_when(controller: &Controller, holds: impl Fn(&str) -> bool) -> String {
     let started = Instant::now();
     loop {
@@ -219,7 +219,7 @@ pub async fn metrics_when(controller: &Controller, holds: impl Fn(&str) -> bool)
     }
 }
 
-/// The value of one of the metrics of a work queue.
+/// Returns the value of one of the metrics of a work queue.
 pub fn of_queue(metrics: &str, queue: &str, name: &str) -> f64 {
     let sample = format!("workqueue_{name}{{name=\"{queue}\"}} ");
     let value = metrics.lines().find_map(|line| line.strip_prefix(&sample));
@@ -227,7 +227,7 @@ pub fn of_queue(metrics: &str, queue: &str, name: &str) -> f64 {
     value.parse().expect("a number")
 }
 
-/// Whether nobody waits or is at work in a queue, all who waited have been counted, and some have.
+/// Returns true if a queue is empty and idle, and its counters agree and are not zero.
 pub fn is_at_rest(metrics: &str, queue: &str) -> bool {
     let of = |name: &str| of_queue(metrics, queue, name);
     let [adds, waited, worked] = [
@@ -239,7 +239,7 @@ pub fn is_at_rest(metrics: &str, queue: &str) -> bool {
     of("depth") == 0.0 && under_way == 0.0 && adds > 0.0 && adds == waited && adds == worked
 }
 
-/// The upper bounds of a histogram's buckets, and what is counted below each.
+/// Returns the upper bounds of a histogram's buckets, each with its count.
 pub fn buckets<'a>(metrics: &'a str, name: &str) -> Vec<(&'a str, &'a str)> {
     assert!(
         metrics.contains(&format!("# TYPE {name} histogram\n")),
@@ -250,7 +250,7 @@ pub fn buckets<'a>(metrics: &'a str, name: &str) -> Vec<(&'a str, &'a str)> {
     lines.filter_map(|line| line.split_once("\"} ")).collect()
 }
 
-/// An Indexed Job in the default namespace.
+/// Returns an Indexed Job in the default namespace.
 pub fn indexed_job(name: &str, completions: u32, parallelism: u32) -> Value {
     json!({
         "apiVersion": "batch/v1",
@@ -283,16 +283,16 @@ pub async fn get(client: &Client, path: &str) -> Value {
     serde_json::from_slice(&body).expect("JSON")
 }
 
-/// A Job of the default namespace, once this holds of it.
+/// Returns a Job of the default namespace once the condition holds.
 pub async fn job_when(client: &Client, name: &str, holds: impl Fn(&Value) -> bool) -> Value {
     let path = format!("/apis/batch/v1/namespaces/default/jobs/{name}");
     seen_when(client, &path, holds).await
 }
 
-/// How long a state is waited for: tests share two cores, and some of them run ten thousand Pods.
+/// Longest wait for a state: tests share two cores, and some of them run ten thousand Pods.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
-/// What a path has, once this holds of it.
+/// Returns the object at a path once the condition holds.
 pub async fn seen_when(client: &Client, path: &str, holds: impl Fn(&Value) -> bool) -> Value {
     let started = Instant::now();
     loop {
@@ -306,7 +306,7 @@ pub async fn seen_when(client: &Client, path: &str, holds: impl Fn(&Value) -> bo
     }
 }
 
-/// Whether a Job has a condition that is True.
+/// Returns true if a Job has this condition with status True.
 pub fn is(job: &Value, kind: &str) -> bool {
     let conditions = job["status"]["conditions"].as_array();
     conditions
@@ -315,19 +315,19 @@ pub fn is(job: &Value, kind: &str) -> bool {
         .any(|condition| condition["type"] == kind && condition["status"] == "True")
 }
 
-/// The finalizers of an object.
+/// Returns the finalizers of an object.
 pub fn finalizers(object: &Value) -> Vec<&str> {
     let names = object["metadata"]["finalizers"].as_array();
     let names = names.into_iter().flatten();
     names.filter_map(Value::as_str).collect()
 }
 
-/// GETs a page without any client: headers and all.
+/// GETs a page over a plain connection. Returns headers and body.
 pub fn http_get(address: SocketAddr, path: &str) -> io::Result<String> {
     http_send(address, "GET", path, "")
 }
 
-/// Asks for something without any client, and gives the answer, headers and all.
+/// Sends a request over a plain connection. Returns headers and body.
 pub fn http_send(address: SocketAddr, method: &str, path: &str, body: &str) -> io::Result<String> {
     let mut stream = TcpStream::connect(address)?;
     let request = format!(
@@ -341,29 +341,29 @@ pub fn http_send(address: SocketAddr, method: &str, path: &str, body: &str) -> i
     Ok(answer)
 }
 
-/// All Pods of the default namespace.
+/// Returns all Pods of the default namespace.
 pub async fn pods(client: &Client) -> Vec<Value> {
     listed(&get(client, PODS).await).to_vec()
 }
 
-/// All Pods of the default namespace, once this holds of them.
+/// Returns all Pods of the default namespace once the condition holds.
 pub async fn pods_when(client: &Client, holds: impl Fn(&[Value]) -> bool) -> Vec<Value> {
     let list = seen_when(client, PODS, |list| holds(listed(list))).await;
     listed(&list).to_vec()
 }
 
-/// The objects of a list.
+/// Returns the objects of a list.
 pub fn listed(list: &Value) -> &[Value] {
     list["items"].as_array().expect("a list")
 }
 
-/// Whether a Pod is kept until it is counted.
+/// Returns true if a Pod has the finalizer that keeps it until it is counted.
 pub fn is_held(pod: &Value) -> bool {
     finalizers(pod).contains(&FINALIZER)
 }
 
-/// Checks what must hold of the Pods of an Indexed Job that ended Complete: none is held back, and
-/// no index has succeeded twice.
+/// Checks the Pods of an Indexed Job that ended Complete: none has its finalizer, and each index succeeded exactly
+/// once.
 pub fn check_pods_of_complete_job(pods: &[Value], completions: usize) {
     let succeeded = successes(pods, completions);
     assert!(
@@ -372,7 +372,7 @@ pub fn check_pods_of_complete_job(pods: &[Value], completions: usize) {
     );
 }
 
-/// How many of these Pods, none of which may be held back, have succeeded for each index.
+/// Counts the Pods that succeeded, by index. None of them may have its finalizer.
 pub fn successes(pods: &[Value], completions: usize) -> Vec<u32> {
     let mut succeeded = vec![0; completions];
     for pod in pods {
@@ -386,7 +386,7 @@ pub fn successes(pods: &[Value], completions: usize) -> Vec<u32> {
     succeeded
 }
 
-/// A path of the project as text.
+/// Returns the full path of a file of the project.
 pub fn project(path: &str) -> String {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join(path)
@@ -394,8 +394,8 @@ pub fn project(path: &str) -> String {
         .to_string()
 }
 
-/// A CronJob whose Jobs have one Pod and the label `of` with its name. What each of the specs says is
-/// set, one after the other.
+/// Returns a CronJob with the label `of` on its Jobs, which have one Pod each. The label's value is the CronJob's name.
+/// The fields of each spec are set, one spec after the other.
 pub fn cron_job(name: &str, specs: [&Value; 2]) -> Value {
     let mut object = json!({
         "apiVersion": "batch/v1",

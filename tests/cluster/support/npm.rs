@@ -1,4 +1,4 @@
-//! A folder that npm installs and builds, for tests that others' packages take part in.
+//! Installs and builds npm packages in a folder, for tests that need third-party packages.
 
 #![expect(
     clippy::print_stdout,
@@ -11,7 +11,8 @@ use std::{
     process::Command,
 };
 
-/// A copy of a folder below `tests`, installed as its lock file says and built, kept between runs; none without npm.
+/// Copies a folder below `tests`, installs it by its lock file and builds it. The copy is kept between runs. Returns
+/// `None` without npm.
 pub fn npm(folder: &str) -> Option<PathBuf> {
     let version = Command::new("npm").arg("--version").output();
     if !version.is_ok_and(|output| output.status.success()) {
@@ -27,7 +28,7 @@ pub fn npm(folder: &str) -> Option<PathBuf> {
             fs::copy(entry.path(), copy.join(entry.file_name())).expect("a copy");
         }
     }
-    // No package runs anything of its own while it is installed.
+    // No package may run scripts of its own during installation.
     let install = ["ci", "--ignore-scripts", "--no-audit", "--no-fund"].as_slice();
     for args in [install, &["run", "build"]] {
         let output = Command::new("npm").args(args).current_dir(&copy).output();

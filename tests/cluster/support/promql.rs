@@ -1,8 +1,7 @@
-//! What queries of Prometheus ask for: which metrics, with which labels. Samples, which are written alike, are read by
-//! the same words.
+//! Parses the metrics and labels that Prometheus queries select. Samples have the same syntax, so it parses them, too.
 //!
-//! It knows no more of the language than our own queries use, and refuses what it does not know; whether a query is
-//! right in other ways is for promtool. Must not: know any metric.
+//! It supports only the part of the language that our own queries use, and rejects everything else. promtool checks the
+//! rest of a query. Must not: know any metric.
 
 use std::collections::BTreeSet;
 
@@ -17,10 +16,10 @@ const FUNCTIONS: &[&str] = &[
     "time",
 ];
 
-/// Functions that put samples together, by labels.
+/// Functions that aggregate samples by labels.
 const AGGREGATIONS: &[&str] = &["count", "max", "sum"];
 
-/// A metric that a query asks for.
+/// A metric that a query selects.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selector {
     pub metric: String,
@@ -29,7 +28,7 @@ pub struct Selector {
     pub needs: BTreeSet<String>,
 }
 
-/// What a label must say.
+/// A label matcher.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Matcher {
     pub label: String,
@@ -45,7 +44,7 @@ pub struct Query {
     pub kept: Option<BTreeSet<String>>,
 }
 
-/// Reads a query.
+/// Parses a query.
 pub fn read(text: &str) -> Result<Query, String> {
     let mut reader = Reader {
         tokens: tokens(text)?,
@@ -60,7 +59,7 @@ pub fn read(text: &str) -> Result<Query, String> {
     }
 }
 
-/// Reads a line of a scrape: the name, and labels as matchers.
+/// Parses a line of a scrape: the name, and labels as matchers.
 pub fn read_sample(line: &str) -> Result<Selector, String> {
     let (series, _value) = line.rsplit_once(' ').ok_or("no value")?;
     let query = read(series)?;
@@ -74,7 +73,7 @@ enum Token {
     Name(String),
     Number,
     Text(String),
-    /// How far back a range goes, in brackets.
+    /// The duration of a range in brackets.
     Range,
     Sign(String),
 }
@@ -123,7 +122,7 @@ struct Reader {
     tokens: Vec<Token>,
     next: usize,
     query: Query,
-    /// The labels by which the next series are found for those before.
+    /// The labels that join the next series to those before.
     on: BTreeSet<String>,
 }
 
@@ -145,7 +144,7 @@ impl Reader {
         }
     }
 
-    /// Up to where it ends, or a parenthesis or comma that is not its own.
+    /// Parses up to the end, or to a comma or parenthesis of an enclosing expression.
     fn expression(&mut self) -> Result<(), String> {
         while self.next < self.tokens.len() && !self.is_at(")") && !self.is_at(",") {
             match self.take() {
@@ -179,8 +178,8 @@ impl Reader {
         }
     }
 
-    /// `sum by (labels) (expression)`, or without labels. They are those of the first series in it, for what
-    /// follows after `and` and the like only chooses among these.
+    /// Parses `sum by (labels) (expression)`, or the same without labels. The labels are those of the first series in
+    /// the expression: a part after `and` and the like only filters these.
     fn aggregation(&mut self) -> Result<(), String> {
         let mut labels = BTreeSet::new();
         if self.tokens.get(self.next) == Some(&Token::Name("by".to_owned())) {

@@ -1,5 +1,5 @@
-//! Stands between controller and server: cuts the line, holds it up, answers in the server's place
-//! or keeps the server's answer to itself.
+//! Stands between controller and server: cuts or delays connections, answers in the server's place, or drops the
+//! server's responses.
 
 use std::{future::pending, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -9,30 +9,30 @@ use tokio::{
     sync::watch,
 };
 
-/// What becomes of a request.
+/// The fate of a request.
 pub enum Fate {
     /// The server gets it.
     Passed,
-    /// The server sees nothing of it; this comes back.
+    /// The server does not see it; this text is the response.
     Answered(String),
-    /// The server gets it; its answer is lost.
+    /// The server gets it; its response is lost.
     AnswerLost,
-    /// The server gets it twice; the second answer comes back.
+    /// The server gets it twice; the second response is returned.
     SentTwice,
-    /// The server sees nothing of it, and nothing ever comes back.
+    /// The server does not see it, and there is never a response.
     Held,
 }
 
-/// See the module's text.
+/// A TCP proxy in front of a server. Its `judge` decides the fate of each request. Connect clients to [`Proxy::url`].
 pub struct Proxy {
     address: SocketAddr,
-    /// Odd while the line is down.
+    /// Odd while connections are cut.
     cuts: watch::Sender<u32>,
     frozen: watch::Sender<bool>,
 }
 
 impl Proxy {
-    /// Starts before a server. `judge` sees the start of each request.
+    /// Starts in front of a server. `judge` sees the start of each request.
     pub async fn start(server: &str, judge: impl Fn(&str) -> Fate + Send + Sync + 'static) -> Self {
         let server = server.trim_start_matches("http://").to_owned();
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
@@ -62,31 +62,31 @@ impl Proxy {
         }
     }
 
-    /// Where to go instead of to the server.
+    /// The URL to use instead of the server's.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// Cuts every connection, and lets none through for a while.
+    /// Cuts every connection, and refuses new ones for a while.
     pub async fn cut(&self, pause: Duration) {
         self.cut_while(tokio::time::sleep(pause)).await;
     }
 
-    /// Cuts every connection, and lets none through until `meanwhile` is done.
+    /// Cuts every connection, and refuses new ones until `meanwhile` is done.
     pub async fn cut_while(&self, meanwhile: impl Future<Output = ()>) {
         self.cuts.send_modify(|count| *count += 1);
         meanwhile.await;
         self.cuts.send_modify(|count| *count += 1);
     }
 
-    /// Holds up, or no longer holds up, all that is said in either direction.
+    /// Stops or resumes the traffic in both directions.
     pub fn freeze(&self, frozen: bool) {
         self.frozen.send_replace(frozen);
     }
 }
 
-/// Requests are told apart by the pieces in which they come: a client that waits for each answer
-/// starts a request with a piece of its own.
+/// Requests are separated by the chunks in which they arrive: a client that waits for each response starts a request
+/// with a new chunk.
 async fn connection(
     mut near: TcpStream,
     server: &str,
@@ -96,7 +96,7 @@ async fn connection(
     let mut far = TcpStream::connect(server).await?;
     let (mut asked, mut answered) = (vec![0; 64 * 1024], vec![0; 64 * 1024]);
     loop {
-        // Whoever holds the other end goes with the test.
+        // The sender of `frozen` goes with the test.
         let _ = frozen.wait_for(|frozen| !frozen).await;
         tokio::select! {
             length = near.read(&mut asked) => {
@@ -111,14 +111,14 @@ async fn connection(
                     Fate::SentTwice => {
                         let mut first = TcpStream::connect(server).await?;
                         first.write_all(piece).await?;
-                        // It was done, once there is an answer.
+                        // The server has executed it once a response arrives.
                         first.readable().await?;
                         far.write_all(piece).await?;
                     }
                     Fate::Held => return pending().await,
                     Fate::AnswerLost => {
                         far.write_all(piece).await?;
-                        // It was done, once there is an answer.
+                        // The server has executed it once a response arrives.
                         return far.readable().await;
                     }
                 }
@@ -135,7 +135,7 @@ async fn connection(
     }
 }
 
-/// An answer as it goes over the line, after which the connection is closed.
+/// Returns a raw HTTP response, after which the connection is closed.
 pub fn answer(code: u16, headers: &str, body: &str) -> String {
     format!(
         "HTTP/1.1 {code} -\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\
@@ -144,7 +144,7 @@ pub fn answer(code: u16, headers: &str, body: &str) -> String {
     )
 }
 
-/// A refusal as it goes over the line.
+/// Returns a raw HTTP response with a Status object that refuses the request.
 pub fn refusal(code: u16, reason: &str, message: &str) -> String {
     let body = format!(
         r#"{{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"{reason}","message":"{message}","code":{code}}}"#

@@ -1,4 +1,4 @@
-//! Python with packages, for tests that others' programs take part in.
+//! Provides Python with packages, for tests that need third-party programs.
 
 #![expect(
     clippy::print_stdout,
@@ -19,7 +19,8 @@ fn run(program: &Path, args: &[&OsStr]) {
     assert!(output.status.success(), "{args:?}: {said}");
 }
 
-/// A Python with the packages that a file in `tests/python` names, kept between runs; none without Python or pip.
+/// Returns a Python with the packages that a file in `tests/python` names. It is kept between runs. Returns `None`
+/// without Python or pip.
 pub fn python(requirements: &str) -> Option<PathBuf> {
     let works = |args: &[&str]| {
         let output = Command::new("python3").args(args).output();
@@ -31,7 +32,7 @@ pub fn python(requirements: &str) -> Option<PathBuf> {
     }
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("python-{requirements}"));
     let python = folder.join("bin/python");
-    // Of one that is there it makes sure; a run may have been cut short.
+    // An existing environment is completed: an earlier run may have been cut short.
     let args = ["-m".as_ref(), "venv".as_ref(), folder.as_os_str()];
     run(Path::new("python3"), &args);
     let requirements = super::project(&format!("tests/python/{requirements}"));
@@ -43,7 +44,7 @@ pub fn python(requirements: &str) -> Option<PathBuf> {
     Some(python)
 }
 
-/// Where Chromium is, if anywhere.
+/// Returns the path of Chromium, if it is installed.
 pub fn chromium() -> Option<&'static str> {
     let browsers = ["/usr/bin/chromium", "/usr/bin/chromium-browser"];
     let found = browsers.into_iter().find(|path| Path::new(path).exists());

@@ -1,4 +1,4 @@
-//! `lakh local`, serving until it is dropped.
+//! Runs `lakh local` as a server until it is dropped.
 
 use std::{
     fs,
@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The process, and where its kubeconfig is.
+/// The process and its kubeconfig. It is killed on drop.
 pub struct Serving {
     child: Child,
     kubeconfig: PathBuf,
@@ -45,7 +45,7 @@ impl Serving {
         serving
     }
 
-    /// Where the kubeconfig is.
+    /// Path of the kubeconfig.
     pub fn kubeconfig(&self) -> &Path {
         &self.kubeconfig
     }

@@ -1,4 +1,4 @@
-//! A terminal for programs that need one: tmux shows what is on it as text.
+//! Provides a terminal for programs that need one: tmux returns its screen as text.
 
 #![allow(clippy::print_stdout, reason = "a test that was left out must say so")]
 
@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use super::PATIENCE;
 
-/// Whether there is a tmux; if not, that is said.
+/// Returns true if tmux is installed. Prints a notice otherwise.
 pub fn is_installed() -> bool {
     let is_there = Command::new("tmux").arg("-V").output().is_ok();
     if !is_there {
@@ -21,14 +21,14 @@ pub fn is_installed() -> bool {
     is_there
 }
 
-/// A terminal with a shell in it, of a tmux server of its own, which ends with it.
+/// A terminal with a shell, in a tmux server of its own that is killed on drop.
 pub struct Tmux {
     socket: PathBuf,
     _folder: TempDir,
 }
 
 impl Tmux {
-    /// Runs a script of sh on a terminal of this size.
+    /// Runs a sh script on a terminal of this size.
     pub fn start(script: &str, width: u16, height: u16) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let tmux = Self {
@@ -42,10 +42,10 @@ impl Tmux {
         tmux
     }
 
-    /// Runs a command of tmux; what it prints.
+    /// Runs a tmux command. Returns its output.
     fn run(&self, args: &[&str]) -> String {
         let mut command = Command::new("tmux");
-        // No settings of whoever runs the test; characters of UTF-8, whatever the locale.
+        // Ignore the user's settings; use UTF-8 whatever the locale.
         command.args(["-u", "-f", "/dev/null", "-S"]);
         command.arg(&self.socket).args(args);
         command.env("LC_ALL", "C.UTF-8").env_remove("TMUX");
@@ -60,23 +60,23 @@ impl Tmux {
         self.run(&[&["send-keys", "-t", "t"][..], keys].concat());
     }
 
-    /// Makes the terminal as large as that.
+    /// Resizes the terminal.
     pub fn resize(&self, width: u16, height: u16) {
         let (width, height) = (width.to_string(), height.to_string());
         self.run(&["resize-window", "-t", "t", "-x", &width, "-y", &height]);
     }
 
-    /// What is on it.
+    /// Returns the text of the screen.
     pub fn screen(&self) -> String {
         self.run(&["capture-pane", "-p", "-t", "t"])
     }
 
-    /// The same with colours, as a terminal is told them.
+    /// Returns the screen with escape sequences for colours.
     pub fn colours(&self) -> String {
         self.run(&["capture-pane", "-p", "-e", "-t", "t"])
     }
 
-    /// What is on it, once this holds of it.
+    /// Returns the screen once the condition holds.
     pub async fn screen_when(&self, what: &str, holds: impl Fn(&str) -> bool) -> String {
         let started = Instant::now();
         loop {
@@ -89,7 +89,7 @@ impl Tmux {
         }
     }
 
-    /// The same, once these words are on it.
+    /// Returns the screen once it has these words.
     pub async fn screen_with(&self, words: &str) -> String {
         self.screen_when(words, |screen| screen.contains(words))
             .await
@@ -100,12 +100,13 @@ impl Drop for Tmux {
     fn drop(&mut self) {
         let mut command = Command::new("tmux");
         command.arg("-S").arg(&self.socket).arg("kill-server");
-        // It ends by itself when its shell has.
+        // The server ends by itself when its shell has.
         let _ = command.output();
     }
 }
 
-/// A line of sh that runs the binary, and says with which code it ended and whether the terminal is as shells have it.
+/// Returns a line of sh that runs the binary. It then prints the exit code, and the terminal modes that a shell
+/// expects.
 pub fn script(before: &str, args: &str, config: &Path) -> String {
     format!(
         "export LC_ALL=C.UTF-8; echo on the shell; {before} {} {args} --kubeconfig {}; echo ended with $?; \

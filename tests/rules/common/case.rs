@@ -1,9 +1,9 @@
-//! Reads golden cases: blocks of `key   words` lines, each step closed by what is expected.
+//! Reads golden cases: blocks of `key   words` lines, with the expected trace at the end of each step.
 //!
 //! ```text
-//! name    what the case shows
-//! rows    5 6                     the rows of docs/rules/jobs.md, 11, that it stands for
-//! better  what lakh does otherwise than upstream, and why
+//! name    the behavior that the case shows
+//! rows    5 6                     the rows of docs/rules/jobs.md, 11, that it covers
+//! better  the difference from upstream, and the reason for it
 //! job     p=2 c=5 bl=6 indexed suspend deleting ads=10 policy=Failed restart=OnFailure
 //! status  active=1 failed=1 completed=0-2 uncounted.failed=a,x start=-15s Suspended=True
 //! pods    0:Succeeded@-8s, 3*-:Running ready, a=1:Failed nofin, 2:T, -:Pending restarts=3
@@ -11,21 +11,20 @@
 //! expect
 //!   create 0 1
 //!   ...
-//! at      +10s                    a further step: the clock, what happens, what is expected
-//! clock   -3600s                  somebody sets the time of day, and nothing else, back or on
+//! at      +10s                    another step: its time, inputs and expected trace
+//! clock   -3600s                  the wall clock alone is set back or forward
 //! pod     a Succeeded
 //! expect
-//! again                           the Job is deleted and made again under its name
-//! restart                         another controller starts
+//! again                           the Job is deleted and recreated under its name
+//! restart                         the controller restarts
 //! expect
 //! ```
 //!
-//! The words for policies are in `policies.rs`. Pods are labelled `a`, `b`, ... in their order
-//! unless a label is given; those that the machine creates are `new1`, `new2`, ... `T` is a Running
-//! Pod that is being deleted.
+//! `policies.rs` has the words for policies. Pods are labelled `a`, `b`, ... in order unless a label is given; Pods
+//! that the machine creates are `new1`, `new2`, ... `T` is a Running Pod that is being deleted.
 //!
-//! A case with `jobs` is about whose Pods are: see `owners.rs`. One with `template` is about what
-//! a new Pod is made of: see `new_pod.rs`. All others drive a Job machine: see `one_sync.rs`.
+//! A case with `jobs` tests the ownership of Pods: see `owners.rs`. One with `template` tests the content of a new Pod:
+//! see `new_pod.rs`. All others drive a Job machine: see `one_sync.rs`.
 
 use std::fs;
 
@@ -36,7 +35,7 @@ pub(crate) struct Case {
     pub(crate) steps: Vec<Step>,
 }
 
-/// Inputs, and what shall come of them.
+/// Inputs and the expected trace.
 #[derive(Default)]
 pub(crate) struct Step {
     pub(crate) inputs: Vec<(String, String)>,
@@ -91,7 +90,7 @@ fn row(word: &str) -> u32 {
     word.parse().expect("a row's number")
 }
 
-/// Puts what came in the place of what was expected.
+/// Replaces the expected traces by the actual ones.
 pub(crate) fn rewrite(
     path: &std::path::Path,
     text: &str,

@@ -1,9 +1,9 @@
-//! Random news and answers for the claims on Pods, with a server that has the truth.
+//! Drives the claims on Pods with random events and responses, and simulates the server.
 //!
-//! Users change labels and owners, delete Pods and Jobs; others make Pods that name a Job's UID from
-//! another namespace, or with another name; the watch lags, and tells some things twice; patches are
-//! refused, or their answers come late; lists are taken. What the claims ask for is held against what is
-//! true or was told. Read first: [`ClaimsWorld::step`].
+//! Users change labels and owners, and delete Pods and Jobs. Some users create Pods that name a Job's UID from another
+//! namespace or with another name. The watch lags and repeats events. Patches are refused, or their responses come
+//! late. Relists happen. Each request of the claims is checked against the server's state or the delivered events. Read
+//! first: [`ClaimsWorld::step`].
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -28,18 +28,18 @@ const RETRY: Exponential = Exponential {
     max: Duration::from_secs(60),
 };
 
-/// What Jobs mean, and Pods are labelled.
+/// The labels in the selectors of Jobs and on Pods.
 const APPS: [&str; 3] = ["a", "b", "c"];
 
 #[derive(Clone, Debug, Default)]
 struct Pod {
     app: Option<usize>,
     owner: Option<Uid>,
-    /// Something that is no Job owns it.
+    /// A controller that is no Job owns it.
     foreign: bool,
     /// It is in another namespace than all Jobs, whatever owner it names.
     elsewhere: bool,
-    /// It calls its owner by a name that is not the owner's.
+    /// Its owner reference has the wrong name.
     misnamed: bool,
     finalizer: bool,
     deleting: bool,
@@ -51,7 +51,7 @@ impl Pod {
         if self.elsewhere { "team-b" } else { "default" }
     }
 
-    /// Whose it is.
+    /// The Job that owns it.
     fn owner(&self) -> Option<Uid> {
         self.owner.filter(|_| !self.elsewhere && !self.misnamed)
     }
@@ -64,43 +64,44 @@ struct TrueJob {
     version: u64,
 }
 
-/// News that the watch has yet to tell.
+/// An event that the watch has not delivered yet.
 #[derive(Clone, Debug)]
 enum News {
     Job(Uid, Option<TrueJob>),
     Pod(Uid, Option<Pod>),
 }
 
-/// A patch or more on their way.
+/// Patches in flight.
 #[derive(Debug)]
 enum Flight {
     Round(Round),
     Free(Orphan),
 }
 
-/// See the module's text.
+/// The claims under test and a simulated server. `step` makes a random event happen; `rest` ends the faults, runs
+/// everything to its end and checks the result.
 pub(crate) struct ClaimsWorld {
     dice: Dice,
     claims: Claims,
     jobs: BTreeMap<Uid, TrueJob>,
     pods: BTreeMap<Uid, Pod>,
-    /// All that ever were in another namespace.
+    /// All Pods that were ever in another namespace.
     elsewhere: BTreeSet<Uid>,
-    /// In the order in which it happened, Jobs and Pods apart.
+    /// Undelivered events in order, Jobs and Pods apart.
     news: [VecDeque<News>; 2],
     flights: Vec<Flight>,
-    /// What the store has been told of each Pod.
+    /// The last delivered state of each Pod.
     known: BTreeMap<Uid, Pod>,
-    /// Which Pods were ever told of as whose Job's.
+    /// Pairs of a Pod and its owner that some event has delivered.
     told_owners: BTreeSet<(Uid, Uid)>,
     told_jobs: BTreeMap<Uid, TrueJob>,
-    /// By whom a Pod was adopted last, as the claims were told.
+    /// The Job that adopted a Pod last, by the responses to the claims.
     adopted: BTreeMap<Uid, Uid>,
     version: u64,
     uids: u128,
     now: Monotonic,
     refused: u64,
-    /// When a Job's next round may go, after a refusal.
+    /// The earliest time of a Job's next round after a refusal.
     not_before: BTreeMap<Uid, Monotonic>,
 }
 
@@ -128,7 +129,7 @@ impl ClaimsWorld {
         }
     }
 
-    /// Something happens, anywhere.
+    /// Makes a random event happen.
     pub(crate) fn step(&mut self) {
         match self.dice.below(100) {
             0..20 => self.people(),
@@ -144,7 +145,7 @@ impl ClaimsWorld {
         }
     }
 
-    /// Nobody meddles any more and nothing is refused: what must be in the end.
+    /// Ends the faults and user actions, runs everything to its end, and checks the result.
     pub(crate) fn rest(&mut self) {
         self.refused = 0;
         for _ in 0..10_000 {
@@ -183,7 +184,7 @@ impl ClaimsWorld {
             .filter(|job| self.claims.holds(&id(**job)))
             .collect();
         assert!(held.is_empty(), "{held:?} are held");
-        // The same once more is no news.
+        // Repeated events must have no effect.
         for (uid, pod) in self.pods.clone() {
             self.tell(News::Pod(uid, Some(pod)));
         }
@@ -253,7 +254,7 @@ impl ClaimsWorld {
             (3..5, ..) if pods.len() < 12 => {
                 self.uids += 1;
                 let uid = Uid::from_u128(self.uids);
-                // A Pod that a Job makes is what the Job means, and comes when the Job is known.
+                // A Pod that a Job creates matches its selector, and appears only once the Job is known.
                 let made = job.filter(|job| self.told_jobs.contains_key(job));
                 let made = made.filter(|_| self.dice.percent(50));
                 let pod = Pod {
@@ -283,7 +284,7 @@ impl ClaimsWorld {
         }
     }
 
-    /// Whoever may make Pods may write any owner into them.
+    /// A user that may create Pods may write any owner into them.
     fn or_a_strangers(&mut self, pod: Pod, job: Option<Uid>) -> Pod {
         if !self.dice.percent(30) {
             return pod;
@@ -298,7 +299,7 @@ impl ClaimsWorld {
         }
     }
 
-    /// The watch of Jobs (0) or of Pods (1) tells what is next, some of it twice.
+    /// Delivers the next event of the watch of Jobs (0) or of Pods (1), sometimes twice.
     fn watch(&mut self, kind: usize) {
         let Some(news) = self.news[kind].pop_front() else {
             return;
@@ -353,8 +354,8 @@ impl ClaimsWorld {
         self.check_holds();
     }
 
-    /// Every Job waits that means a Pod which nobody owns, by its last version, or which it has just
-    /// adopted.
+    /// Checks that each Job is held that wants a Pod without owner. Only Pods count that were delivered in their
+    /// current version, or that the Job has just adopted.
     fn check_holds(&self) {
         for job in self.told_jobs.keys() {
             let is_open = |(uid, known): &(&Uid, &Pod)| {
@@ -370,7 +371,7 @@ impl ClaimsWorld {
         }
     }
 
-    /// Whether a Job means a Pod that, as far as the store knows, nobody owns.
+    /// Returns true if a Job selects a Pod that has no owner in the cache.
     fn wants(&self, job: Uid, pod: Uid) -> bool {
         let pod = self.known.get(&pod);
         let job = self.told_jobs.get(&job).filter(|job| !job.deleting);
@@ -380,7 +381,7 @@ impl ClaimsWorld {
         })
     }
 
-    /// All there is, as a list tells it; what the watch had yet to tell is in it.
+    /// Delivers a list of all objects, which replaces the undelivered events.
     fn list(&mut self) {
         let jobs = self.jobs.clone();
         let pods = self.pods.clone();
@@ -437,7 +438,7 @@ impl ClaimsWorld {
         }
     }
 
-    /// The server does what is asked, or refuses it, and answers.
+    /// The server carries out or refuses a request, and responds.
     fn answer(&mut self) {
         if self.flights.is_empty() {
             return;
@@ -447,7 +448,7 @@ impl ClaimsWorld {
             Flight::Free(orphan) => {
                 let refused = self.dice.percent(self.refused);
                 if let Some(pod) = self.pods.get(&orphan.uid).filter(|_| !refused) {
-                    // It may have an owner by now; then it was not known that it had.
+                    // The Pod may have an owner by now. The finalizer is removed only if no event delivered that owner.
                     let known = self.known.get(&orphan.uid);
                     let was_told = pod.owner.is_some()
                         && known.is_some_and(|known| known.owner == pod.owner)
@@ -462,8 +463,8 @@ impl ClaimsWorld {
         }
     }
 
-    /// What is asked for is done in the Job's namespace: to Pods that were told of there, and of which
-    /// the Job was told as their owner if it is to let them go.
+    /// Checks that a round stays in the Job's namespace. Its Pods were delivered there, and released Pods were
+    /// delivered with the Job as their owner.
     fn check_walls(&self, round: &Round) {
         assert_eq!(round.job, id(round.job.uid), "it is called otherwise");
         for pod in round.adopt.iter().chain(&round.release) {
@@ -530,7 +531,7 @@ impl ClaimsWorld {
     }
 }
 
-/// A Job is called as its UID is.
+/// The name of a Job is its UID.
 fn id(uid: Uid) -> JobId {
     JobId {
         uid,

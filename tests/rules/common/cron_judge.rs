@@ -1,7 +1,7 @@
-//! Judges the looks of a CronJob machine, by a model of its own: schedules are beats on a line of
-//! seconds, and a look is judged by what was known when it began and what it has heard since.
+//! Judges the syncs of a CronJob machine with a model of its own. Schedules are runs on a line of seconds. A sync is
+//! judged by the state at its start and the responses since then.
 //!
-//! Must not: use `lakh::cron`, or anything of `lakh::cronjob` but its words.
+//! Must not: use `lakh::cron`, or anything of `lakh::cronjob` but its types.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use lakh::{
 /// The name of the one CronJob.
 pub(crate) const NAME: &str = "c";
 
-/// A schedule, and when it runs.
+/// A schedule and its runs.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Beat {
     pub(crate) text: &'static str,
@@ -23,9 +23,9 @@ pub(crate) struct Beat {
 
 #[derive(Debug, PartialEq, Eq)]
 enum Rhythm {
-    /// At all seconds `period * n + offset` of the Unix epoch.
+    /// All seconds `period * n + offset` of the Unix epoch.
     Clock { period: i64, offset: i64 },
-    /// So many seconds after the run before.
+    /// This many seconds after the previous run.
     Every(i64),
 }
 
@@ -45,14 +45,14 @@ const fn every(text: &'static str, zone: Option<&'static str>, secs: i64) -> Bea
     }
 }
 
-/// The schedules of the random histories; the clocks of these zones never change.
+/// The schedules of the random histories. Their time zones have no clock changes.
 pub(crate) const BEATS: &[Beat] = &[
     beat("* * * * *", None, 60, 0),
     beat("7-59/20 * * * *", Some("UTC"), 1200, 420),
     beat("0 * * * *", None, 3600, 0),
     beat("30 */2 * * *", Some("Asia/Kolkata"), 7200, 3600),
     beat("15 9 * * *", Some("Asia/Tokyo"), 86400, 900),
-    // Two runs of this one may be of the same minute, and then have one name.
+    // Two runs of this schedule may fall into the same minute, and then have the same name.
     every("@every 40s", None, 40),
     every("@every 90s", Some("Asia/Tokyo"), 90),
     every("@every 1h30m", None, 5400),
@@ -73,7 +73,7 @@ impl Beat {
             }
             Rhythm::Every(secs) => {
                 let passed = now.as_secs() - base.as_secs();
-                // The run before may be none.
+                // There may be no run yet.
                 if passed < secs {
                     return None;
                 }
@@ -96,14 +96,14 @@ impl Beat {
     }
 }
 
-/// A Job as the server has it, or as the watch told of it.
+/// A Job on the server, or as the watch delivered it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TrueJob {
     pub(crate) uid: Uid,
     pub(crate) name: String,
-    /// The CronJob that it belongs to; none of a Job that somebody made under a run's name.
+    /// The CronJob that owns it. A Job that a user created under a run's name has none.
     pub(crate) owner: Option<Uid>,
-    /// The run that the machine made it for.
+    /// The run that the machine created it for.
     pub(crate) run: Option<Time>,
     pub(crate) start: Option<Time>,
     pub(crate) end: Option<(ConditionKind, Time)>,
@@ -116,14 +116,14 @@ impl TrueJob {
         self.end.is_some_and(|(end, _)| end == kind)
     }
 
-    /// Whether the machine made it and it is to run on.
+    /// Returns true if the machine created it and it still runs.
     pub(crate) fn runs_for(&self, cron_job: Uid) -> bool {
         let ours = self.owner == Some(cron_job) && self.run.is_some();
         ours && self.end.is_none() && !self.deleting
     }
 }
 
-/// When a run is too late: those before are not started.
+/// The time up to which runs are not started any more.
 fn earliest(cron_job: &CronJob, last: Option<Time>, now: Time) -> Time {
     let base = last.unwrap_or(cron_job.created);
     let deadline = cron_job.spec.starting_deadline.map(|deadline| {
@@ -133,12 +133,12 @@ fn earliest(cron_job: &CronJob, last: Option<Time>, now: Time) -> Time {
     deadline.map_or(base, |deadline| deadline.max(base))
 }
 
-/// The run that is due, whatever stands against it.
+/// The run that is due, even if it may not start.
 pub(crate) fn due(cron_job: &CronJob, last: Option<Time>, now: Time) -> Option<Time> {
     Beat::of(cron_job).latest(earliest(cron_job, last, now), now)
 }
 
-/// When to look for the next run.
+/// The time of the sync for the next run.
 pub(crate) fn next_look(cron_job: &CronJob, last: Option<Time>, now: Time) -> Time {
     let base = last.unwrap_or(cron_job.created);
     let run = Beat::of(cron_job).next(base, now);
@@ -149,41 +149,41 @@ pub(crate) fn job_name(run: Time) -> String {
     format!("{NAME}-{}", run.as_secs() / 60)
 }
 
-/// One look: what the machine knows, and what is to be expected of it.
+/// A model of one sync: the state that the machine knows, and the effects expected of it.
 #[derive(Clone, Debug)]
 pub(crate) struct Look {
     cron: CronJob,
     children: Vec<TrueJob>,
     pub(crate) now: Time,
-    /// What the status is to be.
+    /// The expected status, with the next two fields.
     active: Vec<Uid>,
     last: Option<Time>,
     last_successful: Option<Time>,
     names: BTreeMap<Uid, String>,
-    /// It has asked for something: no Job is deleted any more for being one too many.
+    /// The machine has sent a read. From then on it must not delete Jobs for the history limits.
     past_history: bool,
-    /// No longer under way, as this look has learned.
+    /// Jobs that this sync knows to be no longer active.
     over: BTreeSet<Uid>,
-    /// Children that the CronJob was asked for, of those that the status does not name.
+    /// Children missing from the status for which the machine has read the CronJob.
     asked_for: BTreeSet<Uid>,
-    /// Children that the status does not name, and that were taken in.
+    /// Children missing from the status that the sync has taken in.
     adopted: Vec<Uid>,
-    /// One that may be.
+    /// A child that the sync may take in.
     stray: Option<Uid>,
-    /// Jobs that the status names and no watch has told of: those that were asked for.
+    /// Jobs of the status that no event has delivered, and that the machine has read.
     sought: BTreeSet<Uid>,
     /// Another Job has the run's name.
     taken: bool,
-    /// What the run has come to.
+    /// The due run needs nothing more.
     settled: bool,
     failed: bool,
-    /// Jobs are too many, and to be deleted once the status tells of their runs.
+    /// Jobs exceed the history limits, and may be deleted once the status covers their runs.
     later: bool,
-    /// What it knew of the CronJob was old: what was to be written may be there by now.
+    /// The cached CronJob was stale, so the server may already have the status to write.
     learned: bool,
-    /// It has deleted a Job: it writes the status, whatever is in it.
+    /// The machine has deleted a Job, so it writes the status in any case.
     deleted: bool,
-    /// A Job that is more than is to be kept is still there.
+    /// A Job beyond the history limits is still there.
     surplus_left: bool,
     written: bool,
 }
@@ -221,7 +221,7 @@ impl Look {
         look
     }
 
-    /// This is what is known of the CronJob from now on.
+    /// Replaces the known CronJob.
     fn learn(&mut self, cron: CronJob) {
         let status = &cron.status;
         let under_way = status
@@ -249,20 +249,20 @@ impl Look {
         self.cron = cron;
     }
 
-    /// This Job, if it is one too many.
+    /// Returns this Job if it exceeds the history limits and may still be deleted.
     fn surplus(&self, uid: Uid) -> Option<&TrueJob> {
         let job = self.children.iter().find(|job| job.uid == uid);
         job.filter(|job| !self.past_history && self.is_surplus(job))
     }
 
-    /// The Job of this name that is under way, but for some.
+    /// The active Job of this name, without those that `but_for` excludes.
     fn under_way(&self, name: &str, but_for: impl Fn(&Uid) -> bool) -> Option<Uid> {
         let named = |uid: &&Uid| self.names.get(uid).is_some_and(|known| known == name);
         let mut named = self.active.iter().filter(named);
         named.find(|uid| !but_for(uid)).copied()
     }
 
-    /// Whether so many Jobs that ended so are to go that this one is among them.
+    /// Returns true if this Job exceeds the history limit for its outcome.
     fn is_surplus(&self, job: &TrueJob) -> bool {
         let Some((kind, _)) = job.end else {
             return false;
@@ -277,24 +277,24 @@ impl Look {
         limit.is_some_and(|limit| newer >= limit as usize)
     }
 
-    /// Whether Jobs that are too many stay until somebody looks again: a deletion failed, or a run has not
-    /// come yet by a clock that went back.
+    /// Returns true if Jobs beyond the history limits stay until the next sync. A deletion failed, or a run is in the
+    /// future because the clock was set back.
     pub(crate) fn leaves_surplus(&self) -> bool {
         self.surplus_left || self.later && !self.written
     }
 
-    /// Whether somebody's Job had the name of the run that was due.
+    /// Returns true if a Job of a user had the name of the due run.
     pub(crate) fn name_was_taken(&self) -> bool {
         self.taken
     }
 
-    /// Whether a Job is of a run that the server's status may not tell of.
+    /// Returns true if a Job belongs to a run that the server's status may not cover.
     fn is_untold(&self, job: &TrueJob) -> bool {
         let told = self.cron.status.last_schedule.unwrap_or(self.cron.created);
         job.run.is_some_and(|run| run > told)
     }
 
-    /// The run that is to start now.
+    /// The run to start now.
     fn to_start(&self) -> Option<Time> {
         let spec = &self.cron.spec;
         let run = due(&self.cron, self.last, self.now)?;
@@ -304,13 +304,13 @@ impl Look {
         (!stays).then_some(run)
     }
 
-    /// What is known of a Job that runs.
+    /// Returns true if the machine knows a Job that runs.
     fn knows(&self, job: &TrueJob) -> bool {
         let listed = self.children.iter().any(|child| child.uid == job.uid);
         listed || self.names.contains_key(&job.uid)
     }
 
-    /// The machine asks for something.
+    /// Checks an effect of the machine.
     pub(crate) fn asked(&mut self, effect: &CronJobEffect, jobs: &BTreeMap<Uid, TrueJob>) {
         assert!(
             !self.failed || matches!(effect, CronJobEffect::WriteStatus(..)),
@@ -369,7 +369,7 @@ impl Look {
     fn check_status(&self, status: &CronJobStatus) {
         let active: Vec<Uid> = status.active.iter().map(|job| job.uid).collect();
         if self.failed {
-            // It did not come to look at all of its Jobs.
+            // After a failure the sync may not have checked all of its Jobs.
             let missing = self.active.iter().find(|job| !active.contains(job));
             assert_eq!(missing, None, "active");
             assert!(status.last_schedule <= self.last);
@@ -384,7 +384,7 @@ impl Look {
         );
     }
 
-    /// Whether the status is to be another one.
+    /// Returns true if the status must change.
     fn is_news(&self) -> bool {
         let known = &self.cron.status;
         let active: Vec<Uid> = known.active.iter().map(|job| job.uid).collect();
@@ -393,7 +393,7 @@ impl Look {
         !same || self.deleted
     }
 
-    /// The machine has an answer.
+    /// Applies the response to a request of the machine.
     pub(crate) fn answered(&mut self, effect: &CronJobEffect, answer: &CallAnswer) {
         match (effect, answer) {
             (CronJobEffect::GetCronJob, CallAnswer::CronJob(fresh)) => {
@@ -476,14 +476,14 @@ impl Look {
         let named = missing.or_else(|| self.under_way(name, |_| false));
         let named = named.expect("a Job that the status names");
         if missing.is_some() {
-            // That the name is another Job's by now is not asked.
+            // The machine does not check whether another Job has the name by now.
             self.sought.insert(named);
             self.failed |= job.is_none() && !gone;
             if gone {
                 self.no_longer_active(named);
             }
         } else {
-            // It was to be replaced, and is not in the way if another Job has its name.
+            // The Job was to be replaced. It is not in the way if another Job has its name.
             self.failed |= job.is_none();
             if job.is_some_and(|(uid, _)| uid != named) {
                 self.no_longer_active(named);
@@ -491,7 +491,7 @@ impl Look {
         }
     }
 
-    /// The look is over.
+    /// Checks the end of the sync.
     pub(crate) fn over(&self, next: Next) {
         if self.failed {
             assert_eq!(next, Next::Retry, "something failed");

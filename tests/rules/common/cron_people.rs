@@ -1,6 +1,6 @@
-//! What people and Jobs do in random histories of CronJobs.
+//! Simulates users and Jobs in random histories of CronJobs.
 //!
-//! Must not: know what the controller knows.
+//! Must not: know the controller's state.
 
 use std::time::Duration;
 
@@ -89,7 +89,7 @@ impl CronWorld {
         }
     }
 
-    /// A Job made by hand: of the CronJob, or somebody's under the name of the next run.
+    /// Creates a Job by hand: one of the CronJob, or one without owner under the name of the next run.
     pub(super) fn make_job(&mut self, cron: &CronJob) {
         self.uids += 1;
         let (name, owner) = match self.ground.dice.percent(60) {
@@ -132,7 +132,7 @@ impl CronWorld {
         self.news[1].push_back(News::Job(uid, job));
     }
 
-    /// A Job is deleted: it goes at once, or somebody's finalizer keeps it for a while.
+    /// Deletes a Job. It goes at once, or a finalizer keeps it for a while.
     pub(super) fn remove_job(&mut self, uid: Uid, forgotten: bool) {
         let Some(mut job) = self.jobs.get(&uid).cloned() else {
             return;
@@ -181,7 +181,7 @@ impl CronWorld {
         ));
     }
 
-    /// A Job starts, ends, or goes at last; Jobs whose CronJob is no more go, too.
+    /// Starts or ends a Job, or finally removes it. Jobs of a CronJob that is gone are removed, too.
     pub(super) fn job_goes_on(&mut self) {
         let jobs: Vec<Uid> = self.jobs.keys().copied().collect();
         let Some(uid) = self.ground.dice.pick(&jobs).copied() else {

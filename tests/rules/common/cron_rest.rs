@@ -1,4 +1,4 @@
-//! How random histories of CronJobs end: nothing fails any more, and all must be as it should be.
+//! Ends random histories of CronJobs: without faults, they must come to the expected state.
 
 use std::time::Duration;
 
@@ -10,18 +10,17 @@ use super::{
     ground::BACKOFF,
 };
 
-/// How long after its time a run may still not have been looked for.
+/// The delay from the time of a run to the sync that starts it.
 const JUST: Duration = Duration::from_millis(100);
 
 impl CronWorld {
-    /// Nothing fails and nobody meddles any more: what must be in the end.
+    /// Ends the faults and user actions, runs everything to its end, and checks the result.
     pub(crate) fn rest(&mut self) {
         self.ground.calm();
         while !self.late.is_empty() {
             self.late_call();
         }
-        // Whatever failed is tried again within a minute, by a clock that may have gone back; then no run is
-        // to be just due.
+        // Failures are retried within a minute, by a clock that may have been set back. Then no run may be just due.
         self.settle();
         self.ground.now = self.ground.now + BACKOFF.max + Duration::from_secs(200);
         self.settle();
@@ -30,7 +29,7 @@ impl CronWorld {
             self.settle();
         }
         self.check_rest(self.passes_over, self.surplus_left);
-        // Any news of the CronJob is a look.
+        // Any event of the CronJob causes a sync.
         self.change(|_| ());
         self.settle();
         self.check_rest(false, false);
@@ -44,7 +43,7 @@ impl CronWorld {
         );
     }
 
-    /// A run is looked for a moment after its time, not before.
+    /// Returns true if a run is due but its sync is not: that follows after `JUST`.
     fn is_just_due(&self) -> bool {
         let now = self.ground.there().wall;
         let before =
@@ -75,7 +74,7 @@ impl CronWorld {
         for active in &status.active {
             let job = self.jobs.get(&active.uid);
             let runs = job.is_some_and(|job| job.end.is_none());
-            // Whose the name of one that is gone is by now, is not asked.
+            // The controller does not check which Job has the name of one that is gone.
             let named = self.jobs.values().any(|job| job.name == active.name);
             let taken = job.is_none() && named;
             assert!(runs || taken, "active and does not run: {active:?}");
@@ -95,8 +94,8 @@ impl CronWorld {
         let complete = own().filter(|job| job.has_ended(ConditionKind::Complete));
         let ended = complete.filter_map(|job| job.end.map(|(_, at)| at)).max();
         assert!(status.last_successful >= ended, "lastSuccessfulTime");
-        // Whoever had the CronJob's name before may have made the Job of that run, or the run before it in
-        // the same minute.
+        // The Job of that run may come from an earlier CronJob with the same name, or from an earlier run in the same
+        // minute.
         let mut made = self.made.keys().map(|(_, run)| job_name(*run));
         let last = status.last_schedule.map(job_name);
         let is_run = last.is_none_or(|last| made.any(|name| name == last));

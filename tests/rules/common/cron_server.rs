@@ -1,6 +1,6 @@
-//! The server in random histories of CronJobs: what it does and answers, and what never becomes of it.
+//! Simulates the server in random histories of CronJobs, and checks the invariants of its state.
 //!
-//! Must not: know what the controller knows.
+//! Must not: know the controller's state.
 
 use lakh::{
     cronjob::{CallAnswer, CronJobEffect, FoundJob, NotCreated},
@@ -14,7 +14,7 @@ use super::{
 };
 
 impl CronWorld {
-    /// A call comes to the server, or does not, or its answer is lost.
+    /// Carries out a request or not. The response may be lost.
     pub(super) fn call(&mut self, uid: Uid, effect: CronJobEffect) -> Flight {
         let no_answer = match effect {
             CronJobEffect::CreateJob(_) => {
@@ -39,7 +39,7 @@ impl CronWorld {
         }
     }
 
-    /// A call comes long after whoever made it has given up.
+    /// Carries out a request long after the controller has given up on it.
     pub(super) fn late_call(&mut self) {
         if !self.late.is_empty() {
             let at = self.ground.dice.below(self.late.len() as u64) as usize;
@@ -48,14 +48,14 @@ impl CronWorld {
             if let CronJobEffect::CreateJob(job) = &effect
                 && let Some(made) = self.made.get_mut(&(uid, job.scheduled))
             {
-                // Nobody can help it.
+                // The controller cannot prevent a second start here.
                 made.forgotten = true;
             }
             self.serve(uid, &effect);
         }
     }
 
-    /// What the server does, and its answer; with the version of what was written.
+    /// Carries out a request. Returns the response and the version of a written status.
     pub(super) fn serve(&mut self, by: Uid, effect: &CronJobEffect) -> (CallAnswer, u64) {
         let not_found = || CallAnswer::NotFound("not found".to_owned());
         let by_name = |world: &Self, name: &str| {
@@ -78,7 +78,7 @@ impl CronWorld {
             CronJobEffect::DeleteJob(uid, name) => match by_name(self, name) {
                 Some(job) if job.uid != *uid => CallAnswer::Failed("conflict".to_owned()),
                 Some(job) => {
-                    // A Job that makes place may be one that no status told of.
+                    // A Job deleted to make room may belong to a run that no status covers.
                     let status = self.cron.as_ref().map(|cron| &cron.status);
                     let last = status.and_then(|status| status.last_schedule);
                     self.remove_job(job.uid, last < job.run);
@@ -125,7 +125,7 @@ impl CronWorld {
         (CallAnswer::StatusWritten, self.version)
     }
 
-    /// No run starts twice, unless somebody took away what nobody could know of any more.
+    /// Checks that no run starts twice, unless its Job was removed and no controller could know of it any more.
     pub(super) fn check_started(&mut self, cron: Uid, run: Time, job: Uid) {
         let forgotten = false;
         let before = self.made.insert((cron, run), Made { job, forgotten });

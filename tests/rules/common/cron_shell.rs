@@ -1,7 +1,7 @@
-//! What stands around the CronJob machine in random histories, as in `shard/cron_jobs.rs`: what the
-//! controller knows, whose turn it is, and the look under way.
+//! Models the shell around the CronJob machine in random histories, as in `shard/cron_jobs.rs`: the cache, the queue,
+//! and the sync in progress.
 //!
-//! Must not: know the server's truth.
+//! Must not: know the server's state.
 
 use std::collections::BTreeMap;
 
@@ -16,21 +16,21 @@ use super::{
     ground::BACKOFF,
 };
 
-/// News that the watch has yet to tell.
+/// An event that the watch has not delivered yet.
 #[derive(Clone, Debug)]
 pub(super) enum News {
     CronJob(Option<CronJob>),
     Job(Uid, Option<TrueJob>),
 }
 
-/// A call on its way, there or back.
+/// A request in flight, or its response.
 #[derive(Clone, Debug)]
 pub(super) enum Flight {
     Asked(CronJobEffect),
     Answered(CronJobEffect, CallAnswer, u64),
 }
 
-/// A look under way.
+/// A sync in progress.
 pub(super) struct Turn {
     pub(super) sync: CronJobSync,
     pub(super) uid: Uid,
@@ -38,7 +38,7 @@ pub(super) struct Turn {
     pub(super) flight: Option<Flight>,
 }
 
-/// What is in the controller's memory.
+/// The controller's memory.
 pub(super) struct Shell {
     pub(super) cron: Option<CronJob>,
     pub(super) children: BTreeMap<Uid, TrueJob>,
@@ -84,7 +84,7 @@ impl Shell {
         owner.is_some() && owner == self.cron.as_ref().map(|cron| cron.uid)
     }
 
-    /// Takes in news, as the informers do.
+    /// Applies an event, as the informers do.
     pub(super) fn hear(&mut self, news: News, now: Time) {
         match news {
             News::CronJob(None) => self.cron = None,

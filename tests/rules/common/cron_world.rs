@@ -1,11 +1,10 @@
-//! Random news, answers and times for the CronJob machine, with a server that has the truth.
+//! Drives the CronJob machine with random events, responses and times, and simulates the server.
 //!
-//! People edit the CronJob, delete and make it anew, start Jobs by hand and take them away
-//! (`cron_people`); Jobs end; the watch lags; answers are refusals, are lost, or come of what is done much
-//! later (`cron_server`); the controller starts anew (`cron_shell`); minutes and days pass, on two clocks
-//! that disagree. What the machine asks for is held against a model of a look (`cron_judge`), the server's
-//! state against what must never be, and in the end against what must be (`cron_rest`). Read first:
-//! [`CronWorld::step`].
+//! Users edit, delete and recreate the CronJob, create Jobs by hand and delete them (`cron_people`). Jobs end, and the
+//! watch lags. Requests are refused, lose their response, or are carried out much later (`cron_server`). The controller
+//! restarts (`cron_shell`). Minutes and days pass, on two clocks that disagree. The machine's requests are checked
+//! against a model of a sync (`cron_judge`). The server's state is checked against invariants, and at the end against
+//! the expected state (`cron_rest`). Read first: [`CronWorld::step`].
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -21,18 +20,19 @@ use super::{
     world::Dice,
 };
 
-/// What was made for a run.
+/// The Job created for a run.
 #[derive(Clone, Debug)]
 pub(super) struct Made {
     pub(super) job: Uid,
-    /// It went when nobody could know of the run any more.
+    /// It was removed when no controller could know of the run any more.
     pub(super) forgotten: bool,
 }
 
-/// See the module's text.
+/// The CronJob machine under test, its shell, and the simulated server. `step` makes a random event happen; `rest` ends
+/// the faults, runs everything to its end and checks the result.
 pub(crate) struct CronWorld {
     pub(crate) ground: Ground,
-    /// How often people do something, in percent.
+    /// The chance of a user action in a step, in percent.
     pub(super) people: u64,
     pub(super) cron: Option<CronJob>,
     pub(super) jobs: BTreeMap<Uid, TrueJob>,
@@ -42,12 +42,12 @@ pub(crate) struct CronWorld {
     pub(super) version: u64,
     pub(super) uids: u128,
     pub(super) made: BTreeMap<(Uid, Time), Made>,
-    /// A run may be passed over until somebody looks again: the schedule was changed since the last look,
-    /// or that one found the run's name taken.
+    /// A run may be skipped until the next sync. Either the schedule has changed since the last sync, or that sync
+    /// found the run's name taken.
     pub(super) passes_over: bool,
-    /// A Job that is too many could not be deleted.
+    /// A Job beyond the history limits could not be deleted.
     pub(super) surplus_left: bool,
-    /// How many Jobs the machine has made.
+    /// Number of Jobs that the machine has created.
     pub(crate) started: usize,
 }
 
@@ -78,7 +78,7 @@ impl CronWorld {
         self.version
     }
 
-    /// Something happens, anywhere.
+    /// Makes a random event happen.
     pub(crate) fn step(&mut self) {
         if self.ground.dice.percent(self.people) {
             self.people();
@@ -120,7 +120,7 @@ impl CronWorld {
         self.shell = Shell::new(self.cron.clone(), &self.jobs);
     }
 
-    /// One step of the controller's; whether there was one to make.
+    /// Runs one step of the controller. Returns true if there was one to run.
     pub(super) fn controller(&mut self) -> bool {
         let now = self.ground.there();
         let Some(mut turn) = self.shell.turn.take() else {

@@ -1,7 +1,7 @@
-//! What random histories of CronJobs and of TTLs stand on: dice, two clocks, what becomes of calls, and the
-//! story so far.
+//! Provides the basis of random histories of CronJobs and TTLs: random numbers, two clocks, the fates of requests, and
+//! a log.
 //!
-//! Must not: know what the calls are.
+//! Must not: know the content of requests.
 
 use std::time::Duration;
 
@@ -9,13 +9,13 @@ use lakh::model::{Exponential, Now, Time};
 
 use super::world::Dice;
 
-/// How soon what failed is tried again.
+/// The backoff of retries.
 pub(crate) const BACKOFF: Exponential = Exponential {
     base: Duration::from_secs(1),
     max: Duration::from_secs(60),
 };
 
-/// What may go wrong, in percent of the occasions.
+/// Chances of faults, in percent per occasion.
 #[derive(Clone, Copy, Debug, Default)]
 struct Odds {
     refused: u64,
@@ -25,26 +25,26 @@ struct Odds {
     skew: u64,
 }
 
-/// What becomes of a call.
+/// The fate of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// It is done, and answered.
+    /// The server carries it out and responds.
     Done,
-    /// It is done; nobody hears of it.
+    /// The server carries it out; the response is lost.
     AnswerLost,
-    /// It is not done.
+    /// The server does not carry it out.
     Refused,
-    /// It may be done much later; whoever made it has given up by then.
+    /// The server may carry it out much later, when the controller has given up on it.
     Late,
 }
 
-/// See the module's text.
+/// The state shared by the worlds of CronJobs and TTLs. All chances come from `dice`, so a seed determines a history.
 pub(crate) struct Ground {
     pub(crate) dice: Dice,
     odds: Odds,
     /// The server's time.
     pub(crate) now: Time,
-    /// How far ahead the controller's is, in milliseconds.
+    /// The lead of the controller's clock, in milliseconds.
     pub(crate) skew: i64,
     pub(crate) log: Vec<String>,
 }
@@ -68,7 +68,7 @@ impl Ground {
         ground
     }
 
-    /// Some chance below this, or none at all.
+    /// A random chance below this, or zero.
     pub(crate) fn some(&mut self, most: u64) -> u64 {
         match self.dice.below(2) {
             0 => 0,
@@ -76,7 +76,7 @@ impl Ground {
         }
     }
 
-    /// The controller's time. Its waits go on whatever is done to its clock.
+    /// The controller's time. The skew of the wall clock does not affect its timers.
     pub(crate) fn there(&self) -> Now {
         Now {
             wall: Time::from_millis(self.now.as_millis() + self.skew),
@@ -88,7 +88,7 @@ impl Ground {
         self.log.push(format!("{} {what}", self.now.to_rfc3339()));
     }
 
-    /// Time passes: a moment or days.
+    /// Lets time pass: moments or days.
     pub(crate) fn pass(&mut self) {
         let most = [2000, 60_000, 600_000, 7_200_000, 200_000_000][self.dice.below(5) as usize];
         let passed = Duration::from_millis(self.dice.below(most));
@@ -96,7 +96,7 @@ impl Ground {
         self.say(format!("{passed:?} have passed"));
     }
 
-    /// Whether the controller starts anew now.
+    /// Returns true if the controller restarts now.
     pub(crate) fn restarts(&mut self) -> bool {
         let restarts = self.dice.percent(self.odds.restart);
         if restarts {
@@ -105,7 +105,7 @@ impl Ground {
         restarts
     }
 
-    /// The two clocks may come to differ in another way.
+    /// May change the difference between the two clocks.
     pub(crate) fn turn_clocks(&mut self) {
         if self.dice.percent(self.odds.skew) {
             self.skew = [0, 0, -90_000, 90_000, -1500, 4000][self.dice.below(6) as usize];
@@ -128,7 +128,7 @@ impl Ground {
         fate
     }
 
-    /// Nothing goes wrong any more.
+    /// Ends all faults.
     pub(crate) fn calm(&mut self) {
         self.log.push("from here on all is well".to_owned());
         self.odds = Odds::default();

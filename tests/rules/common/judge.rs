@@ -1,5 +1,5 @@
-//! Judges what a machine does to the world, by a tally of its own that is simpler than the
-//! machine's: what each Pod really did, and what the server's statuses said of it.
+//! Judges the effects of a Job machine with a tally of its own, which is simpler than the machine's. It records the
+//! real end of each Pod and the statuses on the server.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ use super::{
     verdict_law::{carries_verdict, meets_success_policy, unannounced},
 };
 
-/// What really happened to a Pod.
+/// The real history of a Pod.
 #[derive(Clone, Debug, Default)]
 struct Truth {
     phase: Option<PodPhase>,
@@ -25,41 +25,42 @@ struct Truth {
     deleted: bool,
     ghost: bool,
     index: Option<u32>,
-    /// What it was told of its index's failures.
+    /// The failures of its index that it was created with.
     told: FailureCounts,
     /// It failed, and the policy of the random Jobs ignores that.
     ignored: bool,
-    /// It failed, and that policy has its index fail for it.
+    /// It failed, and that policy fails its index.
     fails_index: bool,
-    /// It failed, and that policy has the Job fail for it.
+    /// It failed, and that policy fails the Job.
     fails_job: bool,
 }
 
-/// See the module's text.
+/// A tally of a Job's history, independent of the machine. The world reports events and effects to it; the methods
+/// assert that they follow the rules.
 #[derive(Default)]
 pub(crate) struct Judge {
     truths: BTreeMap<Uid, Truth>,
     succeeded_indexes: BTreeSet<u32>,
-    /// Indexes that some status has named as completed.
+    /// Indexes that some status has listed as completed.
     written_indexes: BTreeSet<u32>,
-    /// UIDs that some status has listed, and that are counted by now.
+    /// UIDs that some status has listed as uncounted, and those that are counted by now.
     listed: BTreeSet<Uid>,
     counted: BTreeSet<Uid>,
     most_parallel: u32,
-    /// Nobody changed the spec, nothing crashed: what is created is never too much.
+    /// No spec change, crash or adoption: there are never more creations than wanted.
     calm: bool,
-    /// No Pod was taken from the machine before it could count it.
+    /// No Pod was adopted, or disappeared before the machine could count it.
     whole: bool,
     deleted_by_somebody: bool,
-    /// Some write happened or did not, and the machine was not told which.
+    /// The response to some write was lost, so the machine does not know its outcome.
     answers_lost: bool,
-    /// What rules of the policy decided, as the machine said.
+    /// The decisions of the policy's rules, as reported by the machine.
     by_policy: Vec<FailureAction>,
     /// The version of the Job in which the server first had a verdict.
     verdict_since: Option<u64>,
-    /// The last that this machine told people of suspension.
+    /// The last report of this machine on suspension.
     told_suspended: Option<bool>,
-    /// People were told how the Job ended.
+    /// The end of the Job was reported.
     told_end: bool,
 }
 
@@ -86,7 +87,7 @@ impl Judge {
         self.whole = false;
     }
 
-    /// A Pod came that the machine has not asked for.
+    /// Records a Pod that the machine did not create.
     pub(crate) fn adopted(&mut self, uid: Uid, index: Option<u32>) {
         self.calm = false;
         self.whole = false;
@@ -98,8 +99,8 @@ impl Judge {
         self.deleted(uid);
     }
 
-    /// The machine has a Pod deleted. Where nobody meddles none is too many, so that only a verdict
-    /// that the server has can be why.
+    /// Checks that the machine may delete a Pod. Without disturbance there is no surplus, so the server must have a
+    /// verdict.
     pub(crate) fn stopped(&mut self, server: &Server, uid: Uid) {
         assert!(
             !self.is_undisturbed() || carries_verdict(&server.job.status),
@@ -112,13 +113,13 @@ impl Judge {
         self.truths.entry(uid).or_default().deleted = true;
     }
 
-    /// A machine was made that remembers nothing of what another told.
+    /// Records that a new machine has started, which does not know earlier reports.
     pub(crate) fn machine_made(&mut self) {
         self.told_suspended = None;
     }
 
-    /// The machine tells people something: of suspension when it changes, and how the Job ended once, when
-    /// the server has just that.
+    /// Checks a report. Suspension is reported when it changes. The end of the Job is reported once, as the server has
+    /// it.
     pub(crate) fn report(&mut self, job: &Job, report: &Report) {
         let suspended = match report.reason.as_str() {
             "Suspended" => true,
@@ -149,13 +150,13 @@ impl Judge {
         self.told_end = true;
     }
 
-    /// The machine says that a rule of the policy decided on a failed Pod: of no Pod twice.
+    /// Records a decision of a policy rule on a failed Pod. There are never more decisions than Pods.
     pub(crate) fn policy_applied(&mut self, action: FailureAction) {
         self.by_policy.push(action);
         assert!(self.by_policy.len() <= self.truths.len(), "{action:?}");
     }
 
-    /// Nobody changed the spec, took Pods or deleted any, and nothing crashed.
+    /// Returns true if there was no spec change, crash, adoption, lost Pod, or deletion by a user.
     fn is_undisturbed(&self) -> bool {
         self.calm && self.whole && !self.deleted_by_somebody
     }
@@ -183,8 +184,8 @@ impl Judge {
         }
     }
 
-    /// A new Pod is told how often its index failed: of as many Pods as it had, never more than
-    /// are borne; of all of them, if nobody meddled.
+    /// Checks the failure counts in a new Pod. The counted failures are within the limit. In total there are at most as
+    /// many as earlier Pods of the index, and without disturbance exactly as many.
     fn told(&mut self, spec: &JobSpec, new: &NewPod, uid: Uid) {
         assert_eq!(new.failures.is_some(), spec.per_index.is_some());
         let (Some(told), Some(limit)) = (new.failures, spec.per_index) else {
@@ -204,7 +205,7 @@ impl Judge {
         truth.told = told;
     }
 
-    /// An index that a status names as failed: some Pod failed it.
+    /// Returns true if some Pod justifies the index in a status's list of failed ones.
     fn failed_rightly(&self, spec: &JobSpec, index: u32) -> bool {
         let Some(limit) = spec.per_index else {
             return false;
@@ -219,14 +220,14 @@ impl Judge {
         })
     }
 
-    /// A machine that knew this version of the Job has asked for a Pod: there was no verdict yet.
+    /// Checks that the machine requests a Pod only if it did not know of a verdict. `base` is the version that it knew.
     pub(crate) fn asked_for_pod(&self, base: u64) {
         let late = self.verdict_since.is_some_and(|since| base >= since);
         assert!(!late, "a Pod of a Job that has its verdict");
     }
 
-    /// A Pod was created: never more than wanted, never two of an index. Those that a dead
-    /// controller had asked for are not held against the living.
+    /// Checks a created Pod: never more than wanted, never two of an index. Pods that a crashed controller had
+    /// requested do not count.
     pub(crate) fn created(&mut self, server: &Server, new: &NewPod, uid: Uid, ghost: bool) {
         self.truths.entry(uid).or_default().ghost |= ghost;
         self.told(&server.job.spec, new, uid);
@@ -243,7 +244,7 @@ impl Judge {
                     && pod.is_terminating())
         };
         let held = mine.iter().filter(holds_place).count();
-        // A Pod that somebody took away before the watch had told of it may seem to be another.
+        // A Pod that disappeared before its first event may be taken for another one.
         assert!(
             held <= self.most_parallel as usize || !self.whole,
             "{held} Pods hold a place"
@@ -264,7 +265,7 @@ impl Judge {
         }
     }
 
-    /// A finalizer goes: its Pod must be named in the server's status, unless the rules waive it.
+    /// Checks a removed finalizer: the server's status must name the Pod, unless the rules waive it.
     pub(crate) fn released(&self, server: &Server, spec: &JobSpec, view: &PodRecord) {
         let status = &server.job.status;
         let uid = view.uid;
@@ -278,7 +279,7 @@ impl Judge {
         if status.is_finished() || self.is_named(view) || ignored {
             return;
         }
-        // A success that came too late: its index had failed.
+        // The success came too late: its index had failed.
         let index = truth.index.filter(|_| view.phase == PodPhase::Succeeded);
         if index.is_some_and(|index| self.failed_rightly(spec, index)) {
             return;
@@ -287,7 +288,7 @@ impl Judge {
             || view
                 .index
                 .is_some_and(|index| Some(index.get()) < spec.completions);
-        // A Pod that was to go anyway does not count because somebody deletes it meanwhile.
+        // A surplus Pod does not count just because a user deletes it meanwhile.
         let undisturbed = self.is_undisturbed();
         let replaced_at_once = spec.pod_replacement != PodReplacement::Failed;
         let ended = view.phase.is_terminal() || (view.is_terminating() && replaced_at_once);
@@ -306,7 +307,7 @@ impl Judge {
             !valid || !undisturbed || success || ended || spec.success.is_some(),
             "{uid} is let go though it is wanted"
         );
-        // After a crash or a change of the spec Pods may be too many; those that ended never are.
+        // After a crash or a change of the spec there may be surplus Pods, but Pods that ended are never surplus.
         let really_ended = view.phase == PodPhase::Succeeded && valid;
         assert!(
             !really_ended,
@@ -322,7 +323,7 @@ impl Judge {
         self.listed.contains(&pod.uid) || by_index
     }
 
-    /// The server has taken a status from a machine that went by `known`.
+    /// Checks a status that the server has accepted from a machine that knew the spec `known`.
     pub(crate) fn status(&mut self, server: &Server, known: &JobSpec, old: &JobStatus) {
         let Job { spec, status, .. } = &server.job;
         let seen = Job {
@@ -385,8 +386,8 @@ impl Judge {
         }
     }
 
-    /// The Job has ended for a reason: it is one, going by what the last status says. Whoever changes
-    /// the spec, or hides or deletes Pods, may make a good reason look like none.
+    /// Checks that the last status supports the reason for the Job's end. Skips disturbed histories, in which a good
+    /// reason may look false.
     pub(crate) fn reason(&self, job: &Job) {
         let end = |kind| job.status.true_condition(kind);
         let end = end(ConditionKind::Complete).or_else(|| end(ConditionKind::Failed));
@@ -421,9 +422,9 @@ impl Judge {
         );
     }
 
-    /// The Job is Complete: every end that the machine could see was counted.
+    /// Checks a Complete Job: every end that the machine could see was counted.
     pub(crate) fn completed(&self, job: &Job) {
-        // A success policy stops Pods that then may end in any way.
+        // A success policy stops Pods, which may then end in any way.
         if !self.calm || !self.whole || job.deleting || job.spec.success.is_some() {
             return;
         }

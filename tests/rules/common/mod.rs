@@ -1,8 +1,7 @@
-//! A small world for the Job machine: an API server that keeps one Job and its Pods, and the
-//! rules by which it refuses a status; what golden cases are read and driven with; and small worlds for
-//! the other machines, each with its own judge.
+//! Simulates the surroundings of the machines. For the Job machine, an API server holds one Job and its Pods, and
+//! validates statuses. Drivers run golden cases. The other machines have small worlds with judges of their own.
 //!
-//! Must not: use anything of a machine but its words (effects and outcomes).
+//! Must not: use anything of a machine but its types (effects and outcomes).
 
 pub(crate) mod case;
 pub(crate) mod claims_world;

@@ -1,5 +1,5 @@
-//! Makes a Pod of a template, as the shell does for each creation, and prints what docs/rules/jobs.md, 4.6 says of
-//! it.
+//! Makes a Pod from a template, as the shell does for each creation, and prints the fields that docs/rules/jobs.md, 4.6
+//! defines.
 //!
 //! ```text
 //! template  {"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c"}]}}
@@ -19,7 +19,7 @@ use serde_json::{Value, value::RawValue};
 
 use super::words::plain_job;
 
-/// What comes of a template.
+/// Returns the names and environment of a Pod made from a template.
 pub(crate) fn made_of(inputs: &[(String, String)]) -> Vec<String> {
     let mut job = plain_job();
     let mut index = None;

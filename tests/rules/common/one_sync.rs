@@ -1,5 +1,5 @@
-//! Drives a machine through one step of a golden case, as the shell would, until nothing is left
-//! to do at that instant but what the throttle of status writes holds back.
+//! Drives a machine through one step of a golden case, as the shell would, until nothing is left to do. It waits only
+//! for status writes that the throttle holds back.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
@@ -19,7 +19,7 @@ use super::{
     words::{START, change_job, millis, offset, plain_job, set_record, set_status},
 };
 
-/// How the fake server answers.
+/// The faults of the fake server.
 #[derive(Default)]
 struct Faults {
     creates: Answer,
@@ -30,7 +30,7 @@ struct Faults {
     statuses_fail: bool,
     statuses_late: bool,
     job_news_late: bool,
-    /// A word that changes the Pod before the next patch that takes its finalizer off only if it is unchanged.
+    /// A word that changes the Pod before the next patch that removes its finalizer only if the Pod is unchanged.
     patch_meets: Option<String>,
     /// A Pod's label and a word that changes it before the next status is refused.
     status_meets: Option<String>,
@@ -41,13 +41,14 @@ enum Answer {
     #[default]
     Yes,
     No(CreateError),
-    /// The creation happens, the answer is lost.
+    /// The creation happens; the response is lost.
     Lost,
-    /// No answer yet.
+    /// No response yet.
     Withheld,
 }
 
-/// See the module's text.
+/// Drives the machine of a golden case against a fake server. `take_in` applies one input line; `run` runs the machine
+/// and returns the trace.
 pub(crate) struct Driver {
     server: Server,
     machine: JobMachine,
@@ -57,7 +58,7 @@ pub(crate) struct Driver {
     slots: BTreeMap<Uid, Slot>,
     uids: HashMap<Slot, Uid>,
     labels: Labels,
-    /// Creations of which this controller does not know whether they happened.
+    /// Creations with an outcome that this controller does not know.
     unconfirmed: BTreeSet<CreationId>,
     faults: Faults,
     outcomes: VecDeque<Outcome>,
@@ -70,7 +71,7 @@ pub(crate) struct Driver {
 }
 
 impl Driver {
-    /// A world as the first step of a case describes it.
+    /// Creates the world that the first step of a case describes.
     pub(crate) fn new(inputs: &[(String, String)]) -> Self {
         let job = plain_job();
         let mut driver = Self {
@@ -102,7 +103,7 @@ impl Driver {
         driver
     }
 
-    /// Takes one line of a step.
+    /// Applies one line of a step.
     pub(crate) fn take_in(&mut self, key: &str, rest: &str) {
         match key {
             "job" => self.server.change_job(|job| change_job(job, rest)),
@@ -136,7 +137,7 @@ impl Driver {
         }
     }
 
-    /// Runs until quiet, and tells what happened.
+    /// Runs until nothing is left to do, and returns the trace.
     pub(crate) fn run(&mut self) -> Vec<String> {
         self.trace.clear();
         if self.late_status && !self.faults.statuses_late {
@@ -170,8 +171,8 @@ impl Driver {
         self.seen_version != self.server.job.resource_version && !self.faults.job_news_late
     }
 
-    /// The Job is deleted and made again under its name: another Job, with another machine. What is
-    /// left of the old one's Pods is the old one's.
+    /// Deletes the Job and recreates it under its name: another Job, with another machine. Pods of the old Job do not
+    /// belong to it.
     fn make_again(&mut self) {
         self.server.change_job(|job| {
             job.uid = Uid::from_u128(job.uid.as_u128() + 1);
@@ -192,7 +193,7 @@ impl Driver {
         self.table.mark_all();
     }
 
-    /// One turn of the shell.
+    /// Runs one turn of the shell.
     fn turn(&mut self) {
         self.watch();
         for outcome in std::mem::take(&mut self.outcomes) {
@@ -225,7 +226,7 @@ impl Driver {
         self.carry_out(&effects);
     }
 
-    /// The store learns what the server has.
+    /// Updates the cache to the server's state.
     fn watch(&mut self) {
         let gone: Vec<Uid> = self
             .slots
@@ -275,7 +276,7 @@ impl Driver {
         }
     }
 
-    /// Carries out an effect; what kind of thing happened to whom.
+    /// Carries out an effect. Returns the kind of action and its object.
     fn carry_out_one(&mut self, effect: &Effect) -> (String, String) {
         match effect {
             Effect::CreatePod(new) => self.create(new),
@@ -418,7 +419,7 @@ impl Driver {
             }
             self.outcomes.push_back(Outcome::StatusWritten);
             if !self.faults.job_news_late {
-                // The watch brings the write back.
+                // The watch delivers the write.
                 self.seen_version -= 1;
             }
         }
@@ -485,7 +486,7 @@ impl Driver {
         }
     }
 
-    /// `a Running ready`, `a gone`.
+    /// Applies a change of Pods: `a Running ready`, `a gone`.
     fn change_pod(&mut self, rest: &str) {
         let mut words = rest.split(' ');
         let labels = words.next().expect("a label").split(',');

@@ -1,25 +1,25 @@
-//! Drives the claims on Pods, and who stands how to us, through one step of a golden case, as the
-//! shell would: news, turns from the work queue, rounds, Pods that are freed.
+//! Drives the claims on Pods and the ownership state of Jobs through one step of a golden case, as the shell would. It
+//! handles events, turns from the work queue, rounds, and freed Pods.
 //!
 //! ```text
 //! mode    managed-by lakh.dev/jobs      instead of `replace`
-//! jobs    j1 app=train                  a Job by its label, and the Pods that it means; then any of
+//! jobs    j1 app=train                  a Job by its label, and its selector; then any of
 //!                                       deleting, Complete, managedBy=example.com/other
-//! pod     a app=train owner=j1 fin      a Pod by its label, as it is from now on; T: being deleted.
-//!                                       Owners: a Job, `CronJob`, `acme/Job`; j1:j9: by the UID of j1 and
+//! pod     a app=train owner=j1 fin      a Pod by its label, with its state from now on; T: being deleted.
+//!                                       Owners: a Job, `CronJob`, `acme/Job`; j1:j9: with the UID of j1 and
 //!                                       the name j9; refers=j1: no controller; in=b: in that namespace;
-//!                                       made-by=j1: it wears the UID of j1
-//! gone    a                             a Pod or Job is no more
-//! restart                               all is forgotten, and listed anew
+//!                                       made-by=j1: its controller-uid label has the UID of j1
+//! gone    a                             a Pod or Job is gone
+//! restart                               another controller starts and lists everything
 //! fake    adoptions refused             also: releases refused, frees refused, a refused, patches find
 //!                                       nothing, j1 is being deleted, j1 is late, watch late,
 //!                                       well
 //! expect
-//!   turn j1                             a Job has its turn; what is special about it in brackets
-//!   look j1                             it is asked for, live
-//!   adopt a by j1                       also: release a from j1, free a, fin a (let go in a turn)
-//!   wake +1s                            when it is tried again
-//!   pod a owner=j1 fin                  the Pods, in the end
+//!   turn j1                             a turn of a Job, with its state in brackets if special
+//!   look j1                             a live read of the Job
+//!   adopt a by j1                       also: release a from j1, free a, fin a (finalizer removed in a turn)
+//!   wake +1s                            the time of the next retry
+//!   pod a owner=j1 fin                  the Pods at the end
 //! ```
 
 use std::{collections::BTreeMap, time::Duration};
@@ -38,14 +38,15 @@ use super::{
     words::{START, millis},
 };
 
-/// A Pod as the server has it.
+/// A Pod on the server.
 #[derive(Clone, Debug, Default)]
 struct Pod {
     words: Vec<String>,
     version: u64,
 }
 
-/// See the module's text.
+/// Drives the claims of a golden case. `take_in` applies one input line; `run` runs the claims and the queue, and
+/// returns the trace.
 pub(crate) struct Owners {
     mode: Mode,
     claims: Claims,
@@ -56,7 +57,7 @@ pub(crate) struct Owners {
     job_words: Vec<(String, Vec<String>)>,
     gone: HashSet<JobId>,
     pods: BTreeMap<String, Pod>,
-    /// What the controller has last seen of each Pod: whose it is, its record.
+    /// The cached owner and state of each Pod.
     store: BTreeMap<Uid, (Option<JobId>, DecodedPod<'static>)>,
     fake: String,
     version: u64,
@@ -84,7 +85,7 @@ impl Owners {
         }
     }
 
-    /// Takes one line of a step.
+    /// Applies one line of a step.
     pub(crate) fn take_in(&mut self, key: &str, rest: &str) {
         let mut words = rest.split(' ').map(ToOwned::to_owned);
         match key {
@@ -120,7 +121,7 @@ impl Owners {
         }
     }
 
-    /// Runs until quiet, and tells what happened.
+    /// Runs until nothing is left to do, and returns the trace.
     pub(crate) fn run(&mut self) -> Vec<String> {
         self.claims.handle_timeout(self.now.monotonic);
         loop {
@@ -269,7 +270,7 @@ impl Owners {
         self.trace.push(format!("{verb} {label}{end}"));
     }
 
-    /// The server changes a Pod, and the watch tells.
+    /// Changes a Pod on the server. The watch delivers the change.
     fn change(&mut self, label: &str, change: impl FnOnce(&mut Vec<String>)) {
         let version = self.next_version();
         let pod = self.pods.get_mut(label).expect("it is there");
@@ -288,7 +289,7 @@ impl Owners {
         *self.uids.entry(label.to_owned()).or_insert(next)
     }
 
-    /// The Job of the default namespace that a label stands for.
+    /// The Job of this label, in the default namespace.
     fn job(&mut self, label: &str) -> JobId {
         JobId {
             uid: self.uid(label),
@@ -331,7 +332,7 @@ impl Owners {
         self.queue.add(id);
     }
 
-    /// The watch tells of a Pod as the server has it.
+    /// Delivers an event with the server's state of a Pod.
     fn pod_news(&mut self, label: &str) {
         let pod = self.decoded(label);
         let uid = pod.record.uid;
@@ -341,7 +342,7 @@ impl Owners {
             Controller::Other | Controller::None => None,
         };
         let known = self.store.get(&uid).and_then(|(owner, _)| owner.clone());
-        // Whose it was and whose it is: a key waits once, however often it is added.
+        // Adds the previous and the current owner. The queue holds a key at most once.
         for job in known.into_iter().chain(owner.clone()) {
             self.queue.add(job);
         }
@@ -393,7 +394,7 @@ impl Owners {
     }
 
     fn owner(&mut self, label: &str, controller: bool) -> Value {
-        // Whoever writes a reference writes what he likes.
+        // The author of a reference can write any UID and name.
         let (label, name) = label.split_once(':').unwrap_or((label, label));
         let (version, kind) = match label {
             "CronJob" => ("batch/v1", "CronJob"),
@@ -423,7 +424,7 @@ impl Owners {
         }
     }
 
-    /// Another controller starts, and hears of the Jobs first, then of the Pods.
+    /// Starts another controller. It receives the Jobs first, then the Pods.
     fn restart(&mut self) {
         let retry = Limits::default().retry_backoff;
         self.claims = Claims::new(retry);
@@ -437,7 +438,7 @@ impl Owners {
     }
 }
 
-/// What a Job is called here.
+/// The name of a Job in traces.
 fn label(job: &JobId) -> String {
     match job.key.namespace.as_str() {
         "default" => job.key.name.to_string(),

@@ -1,4 +1,4 @@
-//! The words of golden cases for policies: in a Job's spec, of Pods, and in what is created.
+//! Parses and prints the words of golden cases for policies: in a Job's spec, of Pods, and in creations.
 //!
 //! ```text
 //! failure=FailJob/In/5,6,7;Ignore/DisruptionTarget   rules: action, then codes or a condition
@@ -17,7 +17,7 @@ use lakh::{
     },
 };
 
-/// A creation, as the cases show it.
+/// Prints a creation as in the cases.
 pub(crate) fn creation(new: &NewPod) -> String {
     let index = new.index.map_or("-".to_owned(), |index| index.to_string());
     match new.failures {
@@ -27,7 +27,7 @@ pub(crate) fn creation(new: &NewPod) -> String {
     }
 }
 
-/// A word of a Job's spec.
+/// Applies a word to a Job's spec.
 pub(crate) fn set_spec(spec: &mut JobSpec, word: &str, value: &str) {
     let number = || value.parse::<u32>().expect(word);
     match word {
@@ -94,7 +94,7 @@ fn failure_rule(text: &str) -> FailureRule {
     }
 }
 
-/// A word about how a Pod failed.
+/// Applies a word about the failure of a Pod.
 pub(crate) fn set_facts(facts: &mut FailureFacts, word: &str, value: &str) {
     let number = || value.parse().expect(word);
     match word {

@@ -1,10 +1,10 @@
-//! Prints what a machine did, as golden cases have it.
+//! Prints the actions of a machine as in golden cases.
 
 use std::collections::HashMap;
 
 use lakh::model::{Condition, JobStatus, Time, Uid, Uncounted};
 
-/// The names that a case gives to Pods.
+/// The labels of Pods in a case.
 #[derive(Default)]
 pub(crate) struct Labels {
     by_name: HashMap<String, Uid>,
@@ -13,7 +13,7 @@ pub(crate) struct Labels {
 }
 
 impl Labels {
-    /// The UID of a label; a new one for a new label.
+    /// The UID of a label. A new label gets a new UID.
     pub(crate) fn uid(&mut self, label: &str) -> Uid {
         if let Some(uid) = self.by_name.get(label) {
             return *uid;
@@ -23,7 +23,7 @@ impl Labels {
         uid
     }
 
-    /// The first of `a`, `b`, ... `p27`, ... that names nothing yet.
+    /// The first unused label of `a`, `b`, ... `p27`, ...
     pub(crate) fn fresh(&self) -> String {
         let labels = (1..).map(|count: u8| match b'a' + count - 1 {
             letter @ b'a'..=b'z' => char::from(letter).to_string(),
@@ -51,7 +51,7 @@ impl Labels {
         known.unwrap_or_else(|| uid.to_string())
     }
 
-    /// Labels in order; many of them by their number and ends.
+    /// Labels in order. Many are shortened, see `some_of`.
     pub(crate) fn list(&self, uids: &[Uid]) -> String {
         let mut labels: Vec<String> = uids.iter().map(|uid| self.label(*uid)).collect();
         labels.sort_by_key(|label| (label.len(), label.clone()));
@@ -59,7 +59,7 @@ impl Labels {
     }
 }
 
-/// All words, or if they are many their number, first and last.
+/// All words. More than 12 are shortened to the first, the last and their number.
 pub(crate) fn some_of(words: &[String]) -> String {
     match words {
         [first, .., last] if words.len() > 12 => {
@@ -69,7 +69,7 @@ pub(crate) fn some_of(words: &[String]) -> String {
     }
 }
 
-/// A time as the distance from the case's start.
+/// A time as the offset from the case's start.
 pub(crate) fn time(time: Option<Time>, start: Time) -> String {
     let Some(time) = time else {
         return "none".to_owned();
@@ -82,7 +82,7 @@ pub(crate) fn time(time: Option<Time>, start: Time) -> String {
     }
 }
 
-/// What differs between two statuses.
+/// The fields of a status that differ from the old one.
 pub(crate) fn difference(old: &JobStatus, new: &JobStatus, labels: &Labels, start: Time) -> String {
     let before = fields(old, labels, start);
     let after = fields(new, labels, start);
@@ -94,7 +94,7 @@ pub(crate) fn difference(old: &JobStatus, new: &JobStatus, labels: &Labels, star
     changed.join(", ")
 }
 
-/// What a status says; zeros and what is unset only where they always stand.
+/// The fields of a status. Unset and empty fields are omitted, except for counters.
 pub(crate) fn whole(status: &JobStatus, labels: &Labels, start: Time) -> String {
     let always = ["active", "ready", "terminating", "succeeded", "failed"];
     let quiet = ["none", "[]", "\"\""];

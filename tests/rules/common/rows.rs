@@ -1,11 +1,11 @@
-//! Tables of golden rows, one a line: `rules | what happens | what is said`.
+//! Checks tables of golden rows, one per line: `rules | words | outcome`.
 //!
-//! A line that is empty or starts with `#` is for people. Must not: know what rows are about.
+//! A line that is empty or starts with `#` is a comment. Must not: know the subject of the rows.
 
 use std::fs;
 
-/// Compares what each row of a file says with what its happenings lead to; with `UPDATE_GOLDEN` set, the
-/// file is written anew instead.
+/// Compares the outcome of each row of a file with its last column. With `UPDATE_GOLDEN` set, rewrites the file
+/// instead.
 pub(crate) fn check(path: &str, said: impl Fn(&str) -> String) {
     let text = fs::read_to_string(path).expect("it is there");
     let mut fresh = String::new();

@@ -1,5 +1,5 @@
-//! What an API server enforces on a Job's status (docs/rules/jobs.md, 14), written down
-//! a second time and apart from the machine.
+//! Implements the API server's validation of a Job's status (docs/rules/jobs.md, 14) a second time, independent of the
+//! machine.
 
 use std::collections::HashSet;
 
@@ -12,7 +12,7 @@ const LASTING: [ConditionKind; 4] = [
     ConditionKind::SuccessCriteriaMet,
 ];
 
-/// Pairs of which the first needs the second.
+/// Pairs of conditions of which the first requires the second.
 const NEEDS: [(ConditionKind, ConditionKind); 2] = [
     (ConditionKind::Failed, ConditionKind::FailureTarget),
     (ConditionKind::Complete, ConditionKind::SuccessCriteriaMet),
@@ -28,7 +28,7 @@ const EXCLUSIVE: [(ConditionKind, ConditionKind); 4] = [
     ),
 ];
 
-/// Everything that is wrong with replacing `old` by `new` in a Job with this spec.
+/// All violations in replacing `old` by `new` in a Job with this spec.
 pub(crate) fn violations(spec: &JobSpec, old: &JobStatus, new: &JobStatus) -> Vec<String> {
     let mut found = Vec::new();
     let mut refuse = |wrong: bool, text: &str| {
@@ -97,7 +97,7 @@ fn conditions(refuse: &mut impl FnMut(bool, &str), old: &JobStatus, new: &JobSta
         let text = format!("cannot set {} and {}", one.as_str(), other.as_str());
         refuse(is(new, one) && is(new, other), &text);
     }
-    // Not the server's rule but good manners: what has not changed keeps its times and place.
+    // Not a rule of the server: an unchanged condition keeps its times and place.
     let kept = |(at, before): (usize, &Condition)| {
         let after = new.conditions.get(at);
         after.is_some_and(|after| {
@@ -183,7 +183,7 @@ fn indexes(refuse: &mut impl FnMut(bool, &str), spec: &JobSpec, old: &JobStatus,
         !failed.is_disjoint(&read),
         "failedIndexes and completedIndexes overlap",
     );
-    // Not the server's rules: what has ended does not end anew, and the list is there if it may be.
+    // Not rules of the server: a failed index stays failed, and the list exists if it may.
     let before = IndexSet::parse(old.failed_indexes.as_deref().unwrap_or(""), completions);
     refuse(
         before.iter().any(|index| !failed.contains(index)),

@@ -1,4 +1,4 @@
-//! The API server's side: one Job, its Pods, and what a write does to them.
+//! Simulates an API server with one Job and its Pods, and applies writes to them.
 
 use std::collections::BTreeMap;
 
@@ -13,19 +13,19 @@ use lakh::{
 
 use super::rules;
 
-/// A Pod as the server has it.
+/// A Pod on the server.
 #[derive(Clone, Debug)]
 pub(crate) struct Pod {
     pub(crate) record: PodRecord,
     pub(crate) name: String,
-    /// What a reader learns of it once it failed or is being deleted.
+    /// The failure facts that readers see once it failed or is being deleted.
     pub(crate) facts: FailureFacts,
-    /// Its grace period is over: without finalizers the object goes.
+    /// Its grace period is over: without finalizers the object is removed.
     pub(crate) grace_over: bool,
 }
 
 impl Pod {
-    /// Puts into the record what a decoder would.
+    /// Sets the record's failure as a decoder would.
     fn show_failure(&mut self) {
         let ended = self.record.phase == PodPhase::Succeeded;
         let disrupted = !self.facts.conditions.is_empty() && !ended;
@@ -34,7 +34,7 @@ impl Pod {
     }
 }
 
-/// See the module's text.
+/// An API server with one Job and its Pods. Each change gets the next resourceVersion.
 #[derive(Clone, Debug)]
 pub(crate) struct Server {
     pub(crate) job: Job,
@@ -77,7 +77,7 @@ impl Server {
         let job = self.job.key.name.clone();
         let name = self.name_of(new);
         if let Some(taken) = self.pods.values().find(|pod| pod.name == name) {
-            // All Pods here are this Job's: it is the one that was asked for.
+            // All Pods here belong to this Job, so it is the requested one.
             return Ok(taken.record.uid);
         }
         self.uids += 1;
@@ -103,7 +103,7 @@ impl Server {
         Ok(uid)
     }
 
-    /// A Pod that somebody made comes to the Job: it runs, and has the finalizer from now on.
+    /// Adds a Pod that a user created to the Job. It runs, and has the finalizer from now on.
     pub(crate) fn adopt(&mut self, index: Option<u32>, now: Time) -> Uid {
         self.uids += 1;
         let uid = Uid::from_u128(self.uids);
@@ -130,7 +130,7 @@ impl Server {
         uid
     }
 
-    /// Changes a Pod, if it is still there; then it may go.
+    /// Changes a Pod if it exists. It is removed if nothing keeps it any more.
     pub(crate) fn change(&mut self, uid: Uid, change: impl FnOnce(&mut Pod)) {
         let version = self.next_version();
         let Some(pod) = self.pods.get_mut(&uid) else {
@@ -161,7 +161,7 @@ impl Server {
         self.change(uid, |pod| pod.record.flags.set(PodFlags::FINALIZER, false));
     }
 
-    /// A kubelet ends the Pod; of one that is being deleted nothing is left but finalizers.
+    /// Ends a Pod as a kubelet does. From then on only finalizers keep a Pod that is being deleted.
     pub(crate) fn end(&mut self, uid: Uid, phase: PodPhase, now: Time) {
         self.change(uid, |pod| {
             pod.record.phase = phase;
@@ -171,7 +171,7 @@ impl Server {
         });
     }
 
-    /// Takes a status that was made on top of `base`, or says why not.
+    /// Accepts a status based on version `base`, or returns the reason for the refusal.
     pub(crate) fn write_status(&mut self, status: &JobStatus, base: u64) -> Result<(), String> {
         if base != self.job.resource_version {
             return Err("conflict".to_owned());
@@ -185,7 +185,7 @@ impl Server {
         Ok(())
     }
 
-    /// Somebody changes the Job.
+    /// Changes the Job as a user does.
     pub(crate) fn change_job(&mut self, change: impl FnOnce(&mut Job)) {
         change(&mut self.job);
         self.job.generation += 1;
@@ -193,7 +193,7 @@ impl Server {
     }
 }
 
-/// Seconds as Pod records keep them.
+/// Seconds as stored in Pod records.
 pub(crate) fn seconds(time: Time) -> u32 {
     u32::try_from(time.as_secs()).expect("a time of this test")
 }

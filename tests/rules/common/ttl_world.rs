@@ -1,10 +1,9 @@
-//! Random news, answers and times for the TTL machine, with a server that has the truth.
+//! Drives the TTL machine with random events, responses and times, and simulates the server.
 //!
-//! Jobs end; people change TTLs, delete Jobs, and make others under the same names; the watch lags;
-//! answers are refusals, are lost, or come of what is done much later; the controller starts anew; minutes
-//! and days pass, on two clocks that disagree. Each deletion is judged by what the server last said of the
-//! Job, and in the end by who is left. Read first: [`TtlWorld::step`]. What stands around the machine is as
-//! in `shard/ttl.rs`.
+//! Jobs end. Users change TTLs, delete Jobs, and create others under the same names. The watch lags. Requests are
+//! refused, lose their response, or are carried out much later. The controller restarts. Minutes and days pass, on two
+//! clocks that disagree. Each step of the machine is judged by the server's last response about the Job, and the end by
+//! the Jobs that are left. Read first: [`TtlWorld::step`]. The shell around the machine is as in `shard/ttl.rs`.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -25,23 +24,24 @@ use super::{
     world::Dice,
 };
 
-/// A turn under way, between two of its steps.
+/// A turn in progress, between two of its steps.
 #[derive(Debug)]
 enum Turn {
-    /// The server is asked for the Job of this name.
+    /// The read of the Job with this name is in flight.
     Asks(Uid, String),
-    /// It has answered, or nothing came.
+    /// The response has arrived, or there is none.
     Answered(Uid, String, Option<Option<Box<Job>>>),
-    /// It is to delete.
+    /// The deletion is in flight.
     Deletes(Uid, String, Vec<u8>),
-    /// It has, or nobody knows.
+    /// The deletion has ended. It is known to be done, or its outcome is unknown.
     Deleted(Uid, bool),
 }
 
-/// See the module's text.
+/// The TTL machine under test, its shell, and the simulated server. `step` makes a random event happen; `rest` ends the
+/// faults, lets all TTLs expire and checks the result.
 pub(crate) struct TtlWorld {
     pub(crate) ground: Ground,
-    /// By name.
+    /// The Jobs on the server by name.
     jobs: BTreeMap<String, Job>,
     news: VecDeque<(Uid, Option<Job>)>,
     late: Vec<(String, Vec<u8>)>,
@@ -50,11 +50,11 @@ pub(crate) struct TtlWorld {
     turn: Option<Turn>,
     uids: u128,
     version: u64,
-    /// How many Jobs the machine has deleted.
+    /// Number of Jobs that the machine has deleted.
     pub(crate) deleted: usize,
 }
 
-/// When a Job is to go, if ever.
+/// The time at which a Job expires, if ever.
 fn expiry(job: &Job) -> Option<Time> {
     let ttl = job.spec.ttl_after_finished?;
     let ended = job.status.conditions.iter().find(|condition| {
@@ -81,7 +81,7 @@ impl TtlWorld {
         }
     }
 
-    /// Something happens, anywhere.
+    /// Makes a random event happen.
     pub(crate) fn step(&mut self) {
         if self.ground.restarts() {
             self.restart();
@@ -129,7 +129,7 @@ impl TtlWorld {
         self.known.insert(uid, job);
     }
 
-    // What people and Jobs do.
+    // Actions of users and Jobs.
 
     fn some_job(&mut self) -> Option<Job> {
         let names: Vec<String> = self.jobs.keys().cloned().collect();
@@ -189,7 +189,7 @@ impl TtlWorld {
         self.jobs.insert(name, job);
     }
 
-    /// A Job is deleted: it goes at once, or its Pods or a finalizer keep it for a while.
+    /// Deletes a Job. It goes at once, or its Pods or a finalizer keep it for a while.
     fn remove(&mut self, mut job: Job) {
         if !job.deleting && self.ground.dice.percent(50) {
             job.deleting = true;
@@ -201,7 +201,7 @@ impl TtlWorld {
         }
     }
 
-    /// A Job comes nearer to its end, or goes at last.
+    /// Brings a Job closer to its end, or finally removes it.
     fn job_goes_on(&mut self) {
         use ConditionKind::{Complete, Failed, FailureTarget, SuccessCriteriaMet, Suspended};
         let Some(mut job) = self.some_job() else {
@@ -233,9 +233,9 @@ impl TtlWorld {
         self.put(job);
     }
 
-    // The controller and its calls.
+    // The controller and its requests.
 
-    /// One step of the controller's; whether there was one to make.
+    /// Runs one step of the controller. Returns true if there was one to run.
     fn controller(&mut self) -> bool {
         let now = self.ground.there();
         match self.turn.take() {
@@ -257,7 +257,7 @@ impl TtlWorld {
                 self.turn = Some(Turn::Answered(uid, name, came.then_some(answer)));
             }
             Some(Turn::Answered(uid, name, answer)) => {
-                // Another one under its name has turns of its own.
+                // Another Job under this name has turns of its own.
                 let own = |fresh: Option<Box<Job>>| fresh.filter(|job| job.uid == uid);
                 let step = match answer.map(own) {
                     Some(fresh) => {
@@ -306,7 +306,7 @@ impl TtlWorld {
         self.queue.done(&uid);
     }
 
-    /// What must come of an answer.
+    /// Checks the step that follows a response.
     fn judge(&self, fresh: Option<&Job>, step: Step, now: Time) {
         let want = match fresh.and_then(expiry) {
             None => Step::Leave,
@@ -316,7 +316,7 @@ impl TtlWorld {
         assert_eq!(step, want, "{fresh:?}");
     }
 
-    /// A deletion comes to the server, or does not, or its answer is lost; whether it is known to be done.
+    /// Sends a deletion. It may not be carried out, or lose its response. Returns true if it is known to be done.
     fn delete(&mut self, name: &str, options: Vec<u8>) -> bool {
         match self.ground.fate() {
             Fate::Refused => false,
@@ -332,7 +332,7 @@ impl TtlWorld {
         }
     }
 
-    /// A deletion comes long after whoever asked for it has given up.
+    /// Carries out a deletion long after the controller has given up on it.
     fn late_deletion(&mut self) {
         if !self.late.is_empty() {
             let at = self.ground.dice.below(self.late.len() as u64) as usize;
@@ -361,11 +361,11 @@ impl TtlWorld {
 
     // The end.
 
-    /// Nothing fails and nobody meddles any more, and all TTLs run out: who must be left.
+    /// Ends the faults and user actions, lets all TTLs expire, and checks the Jobs that are left.
     pub(crate) fn rest(&mut self) {
         self.ground.calm();
         self.settle();
-        // Whatever failed is tried again within a minute, even if the time of day was set back.
+        // Failures are retried within a minute, even if the wall clock was set back.
         self.ground.now = self.ground.now + BACKOFF.max;
         self.settle();
         self.check_left(self.ground.there().wall);
@@ -376,7 +376,7 @@ impl TtlWorld {
         self.check_left(Time::from_millis(i64::MAX));
     }
 
-    /// Nobody is left whose time has come.
+    /// Checks that no expired Job is left.
     fn check_left(&self, now: Time) {
         let mut jobs = self.jobs.values();
         let left = jobs.find(|job| expiry(job).is_some_and(|at| at <= now));

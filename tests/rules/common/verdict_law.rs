@@ -1,11 +1,11 @@
-//! The law of verdicts: a status that names or counts what led to a verdict carries it.
+//! Checks the law of verdicts: a status that names or counts the cause of a verdict carries the verdict.
 //!
-//! Looks at one status alone, as whoever starts anew from it must, and knows the rules of a Job's end
-//! a second time and apart from the machine.
+//! It looks at one status alone, as a new controller must. It implements the rules of a Job's end a second time,
+//! independent of the machine.
 
 use lakh::model::{ConditionKind, IndexSet, Job, JobStatus, SuccessRule, Uid, Uncounted};
 
-/// Whether a status says that its Job has ended or is about to.
+/// Returns true if a status says that its Job has ended or is about to.
 pub(crate) fn carries_verdict(status: &JobStatus) -> bool {
     let interim = [
         ConditionKind::FailureTarget,
@@ -15,8 +15,8 @@ pub(crate) fn carries_verdict(status: &JobStatus) -> bool {
     status.is_finished() || interim.into_iter().any(announced)
 }
 
-/// The verdict that a Job's status leads to and does not carry. `fails_job` tells the Pods whose failure
-/// alone fails their Job.
+/// The verdict that a Job's status implies and does not carry. `fails_job` returns true for Pods that by their
+/// failure alone fail their Job.
 pub(crate) fn unannounced(job: &Job, fails_job: impl Fn(Uid) -> bool) -> Option<&'static str> {
     let status = &job.status;
     if carries_verdict(status) {
@@ -52,7 +52,7 @@ fn has_failed_by_index(job: &Job) -> bool {
         || (failed > 0 && over >= completions)
 }
 
-/// Whether a rule of the Job's successPolicy is met.
+/// Returns true if a rule of the Job's successPolicy is met.
 pub(crate) fn meets_success_policy(job: &Job) -> bool {
     let done = done(job);
     let Some(policy) = job.spec.success.as_ref().filter(|_| !done.is_empty()) else {
@@ -67,7 +67,7 @@ pub(crate) fn meets_success_policy(job: &Job) -> bool {
     })
 }
 
-/// Whether a Job that nobody deletes has all the completions that it wants, if it wants a number.
+/// Returns true if a Job has all the completions that it wants. It must want a number and not be deleted.
 fn has_all_completions(job: &Job, listed: &Uncounted) -> bool {
     let Some(wanted) = job.spec.completions.filter(|_| !job.deleting) else {
         return false;

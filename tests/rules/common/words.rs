@@ -1,4 +1,4 @@
-//! The words of golden cases: what they make of a Job, its status and its Pods.
+//! Parses the words of golden cases for a Job, its status and its Pods.
 
 use lakh::model::{
     CompletionMode, Condition, ConditionKind, Job, JobKey, JobSpec, JobStatus, PodFlags, PodPhase,
@@ -11,7 +11,7 @@ use super::{
     server::{Pod, seconds},
 };
 
-/// When every case starts.
+/// The start time of every case.
 pub(crate) const START: Time = Time::from_secs(1_000_000);
 
 pub(crate) fn set_record(pod: &mut Pod, word: &str) {

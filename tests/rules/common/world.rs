@@ -1,8 +1,8 @@
-//! A world in which everything takes its time: writes are carried out late or not at all, answers
-//! are lost, the watch lags and mixes up the order of Pods, and the controller dies at any moment.
+//! Simulates a world with delays around the Job machine. Writes are carried out late or not at all, and responses are
+//! lost. The watch lags and reorders Pods. The controller crashes at any moment.
 //!
-//! The shell's part here is as thin as the real one's: a store that takes no older version, and
-//! turns of the machine. Read first: [`World::step`], then `turn`.
+//! The shell here is as thin as the real one: a cache that takes no older version, and turns of the machine. Read
+//! first: [`World::step`], then `turn`.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -19,7 +19,7 @@ use lakh::{
 
 use super::{judge::Judge, server::Server};
 
-/// Numbers that a seed determines (SplitMix64).
+/// A random number generator that a seed determines (SplitMix64).
 #[derive(Clone)]
 pub(crate) struct Dice(pub(crate) u64);
 
@@ -45,7 +45,7 @@ impl Dice {
     }
 }
 
-/// What may go wrong, in percent of the occasions.
+/// Chances of faults, in percent per occasion.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Odds {
     pub(crate) refused: u64,
@@ -54,38 +54,39 @@ pub(crate) struct Odds {
     pub(crate) restarts: u64,
     pub(crate) crash: u64,
     pub(crate) user: u64,
-    /// A Pod goes without having been counted: somebody took its finalizer, or it was released.
+    /// A Pod disappears uncounted: a user removed its finalizer, or it was released.
     pub(crate) vanish: u64,
-    /// A Pod comes that the machine has not asked for.
+    /// A Pod appears that the machine did not create.
     pub(crate) adopted: u64,
-    /// The watch tells something twice.
+    /// The watch repeats an event.
     pub(crate) repeated: u64,
-    /// Of how many changed Pods the machine hears in a turn at most; not a chance. 0 is all.
+    /// Maximum number of changed Pods in a turn; not a chance. 0 means all.
     pub(crate) bite: u64,
-    /// The time of day is set back.
+    /// The wall clock is set back.
     pub(crate) clock: u64,
     pub(crate) spec: u64,
     pub(crate) gone: u64,
 }
 
-/// The watch does not lag behind by more.
+/// Maximum lag of the watch.
 const MOST_LAG: Duration = Duration::from_secs(10);
 
-/// A write on its way to the server and back.
+/// A write in flight, or its response.
 struct Flight {
     effect: Effect,
     uid: Uid,
     base: u64,
-    /// What the shell knew of the Pod when the machine asked for the write.
+    /// The cached Pod when the machine requested the write.
     view: Option<PodRecord>,
-    /// The spec that the machine went by.
+    /// The spec that the machine knew.
     spec: JobSpec,
-    /// Whoever asked is dead: nobody waits for the answer.
+    /// The controller that sent it has crashed. The response is dropped.
     ghost: bool,
     answer: Option<(Outcome, Option<PodRecord>, Option<u64>)>,
 }
 
-/// See the module's text.
+/// The Job machine under test, its shell, the simulated server and the judge. `step` makes a random event happen;
+/// `heal` ends the faults and runs everything to its end.
 pub(crate) struct World {
     pub(crate) dice: Dice,
     pub(crate) odds: Odds,
@@ -100,10 +101,10 @@ pub(crate) struct World {
     slots: BTreeMap<Uid, Slot>,
     uids: BTreeMap<Slot, Uid>,
     buried: BTreeSet<Uid>,
-    /// The version on top of which the machine's next status is made.
+    /// The resourceVersion on which the machine's next status is based.
     base: u64,
     known_job: Job,
-    /// The spec that the machine goes by.
+    /// The spec that the machine knows.
     fed_spec: JobSpec,
     flights: Vec<Flight>,
     outcomes: Vec<Outcome>,
@@ -137,7 +138,7 @@ impl World {
         }
     }
 
-    /// Something happens, anywhere.
+    /// Makes a random event happen.
     pub(crate) fn step(&mut self) {
         match self.dice.below(100) {
             0..20 => self.turn(),
@@ -151,7 +152,7 @@ impl World {
         }
     }
 
-    /// Nothing goes wrong any more and everybody gets on; whether anything is left to do.
+    /// Ends the faults and runs everything. Returns true once nothing is left to do.
     pub(crate) fn heal(&mut self) -> bool {
         self.odds = Odds::default();
         for _ in 0..4000 {
@@ -228,7 +229,7 @@ impl World {
         }
     }
 
-    /// No wait is longer than it ever is, whatever the clock does, but for those that are for a time of day.
+    /// Checks that no wait exceeds its maximum, whatever the clock does. Waits for a time of day are exempt.
     fn check_wait(&self, timeout: Option<(Timeout, &'static str)>) {
         let Some((at, why)) = timeout else { return };
         let most = match why {
@@ -244,8 +245,7 @@ impl World {
         assert!(wait <= most, "{why} waits for {wait:?}");
     }
 
-    /// The machine hears of the Pods that changed, or of a few of them: the others wait for its next
-    /// turns.
+    /// Passes the changed Pods to the machine, or a few of them. The others wait for its next turns.
     fn hear_of_pods(&mut self) {
         let most = match self.odds.bite {
             0 => u64::MAX,
@@ -296,7 +296,7 @@ impl World {
         });
     }
 
-    /// The server carries out one of the writes that have come, or refuses it, or dies over it.
+    /// The server carries out or refuses a waiting write. The write or its response may be lost.
     fn serve(&mut self) {
         let waiting: Vec<usize> = (0..self.flights.len())
             .filter(|at| self.flights[*at].answer.is_none())
@@ -410,7 +410,7 @@ impl World {
         }
     }
 
-    /// Puts a Pod's new version into the watch; the version itself, as an answer has it.
+    /// Puts a Pod's new version into the watch, and returns it for the response.
     fn publish(&mut self, uid: Uid) -> Option<PodRecord> {
         let record = self.server.pods.get(&uid).map(|pod| pod.record.clone());
         self.pod_events
@@ -424,7 +424,7 @@ impl World {
         self.job_events.push_back(Some(self.server.job.clone()));
     }
 
-    /// An answer comes back; the store takes what it says.
+    /// Delivers a response, and stores its object in the cache.
     fn answer(&mut self) {
         let answered: Vec<usize> = (0..self.flights.len())
             .filter(|at| self.flights[*at].answer.is_some())
@@ -493,7 +493,7 @@ impl World {
         }
     }
 
-    /// Whether the watch tells something twice.
+    /// Returns true if the watch repeats an event.
     fn repeats(&mut self) -> bool {
         self.odds.repeated > 0 && self.dice.percent(self.odds.repeated)
     }
@@ -512,7 +512,7 @@ impl World {
         }
     }
 
-    /// A Pod gets on with its life; whether there was one that could.
+    /// Advances a Pod. Returns true if there was one to advance.
     fn kubelet(&mut self) -> bool {
         let living: Vec<Uid> = self
             .server
@@ -532,7 +532,7 @@ impl World {
             false => PodPhase::Succeeded,
         };
         if record.has(PodFlags::DELETING) && !record.has(PodFlags::ASSIGNED) {
-            // The Pod collector's part: no kubelet will ever end it.
+            // The Pod garbage collector ends this Pod, since no kubelet will.
             self.end(uid, PodPhase::Failed);
         } else if record.has(PodFlags::DELETING) {
             self.end(uid, end);
@@ -578,7 +578,7 @@ impl World {
             Some(left) if self.dice.percent(60) => left,
             Some(_) | None => some,
         };
-        // The watch lags by seconds, never by the minute and more that a lost creation counts.
+        // The watch lags by seconds, never by the minute or more after which a creation counts as lost.
         if passes > MOST_LAG {
             while self.pod_events.values().any(|events| !events.is_empty()) {
                 self.watch_pod();
@@ -667,8 +667,7 @@ impl World {
         self.publish_job();
     }
 
-    /// The controller dies; another starts from what the server has. Writes on their way may
-    /// still arrive.
+    /// Crashes the controller. Another one starts from the server's state. Writes in flight may still arrive.
     fn crash(&mut self) {
         self.note(|| "crash".to_owned());
         self.judge.crashed();
@@ -702,7 +701,7 @@ impl World {
         }
     }
 
-    /// Another controller starts though nothing is to be done: it finds nothing either.
+    /// Starts another controller when nothing is left to do, and checks that it finds nothing.
     pub(crate) fn look_again(&mut self) {
         self.crash();
         self.turn();

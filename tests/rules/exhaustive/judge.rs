@@ -1,7 +1,6 @@
-//! What must hold of each step and of each end, whatever the machine thinks: judged by what each Pod really
-//! did and by what the server's statuses said of it.
+//! Judges each step and each end by the real history of the Pods and by the statuses on the server.
 //!
-//! Must not: use anything of the machine, or what the machine knows, but which writes it asks for.
+//! Must not: use anything of the machine, or of its knowledge, except for the writes that it requests.
 
 use lakh::model::{
     ConditionKind, IndexSet, Job, JobSpec, JobStatus, PodRecord, PodReplacement, Uid, Uncounted,
@@ -18,7 +17,7 @@ use super::{
     world::{World, known_pods},
 };
 
-/// What is wrong, if it is.
+/// An error describes a violation.
 type Judgement = Result<(), String>;
 
 fn demand(holds: bool, text: impl FnOnce() -> String) -> Judgement {
@@ -28,7 +27,7 @@ fn demand(holds: bool, text: impl FnOnce() -> String) -> Judgement {
     }
 }
 
-/// The machine asks for a write.
+/// Checks a write that the machine requests.
 pub(super) fn asked(world: &World, spec: &JobSpec, write: &Write) -> Judgement {
     match write {
         Write::Create(new) => creation(world, new.index),
@@ -38,8 +37,8 @@ pub(super) fn asked(world: &World, spec: &JobSpec, write: &Write) -> Judgement {
     }
 }
 
-/// No Pod is made for a Job that is known to have its verdict or to go, nor for an index that is known to be
-/// done.
+/// Checks a requested creation. The Job must not be known to have its verdict or to be deleted. The index must not be
+/// known to be done.
 fn creation(world: &World, index: Option<u32>) -> Judgement {
     let cell = &world.cell;
     let Some(version) = cell.job.as_ref().filter(|_| cell.is_up_to_date()) else {
@@ -53,7 +52,7 @@ fn creation(world: &World, index: Option<u32>) -> Judgement {
         "a Pod is asked for of a Job that goes".to_owned()
     })?;
     let Some(index) = index else { return Ok(()) };
-    // One that was let go before it ended does not count, nor one that failed by being deleted.
+    // A Pod that was released before it ended does not count, nor one that failed because it was deleted.
     let counts = |pod: &PodRecord| {
         let truth = world.server.truth(pod.uid);
         let deleted = truth.is_some_and(|truth| truth.deleted);
@@ -68,7 +67,7 @@ fn creation(world: &World, index: Option<u32>) -> Judgement {
     })
 }
 
-/// No Pod is stopped before the server knows why, but for one that was let go: it was one too many.
+/// Checks a requested deletion: the server knows the reason, or the Pod was surplus and is released.
 fn deletion(world: &World, uid: Uid) -> Judgement {
     let goes = world.server.job.as_ref().is_none_or(|job| job.job.deleting);
     let verdict = world.server.status().is_some_and(carries_verdict);
@@ -78,15 +77,16 @@ fn deletion(world: &World, uid: Uid) -> Judgement {
     })
 }
 
-/// A finalizer goes only from a Pod that the server's status has named, or that need not be counted: its Job
-/// is no more or has ended, or it was one too many and is not known to have ended.
+/// Checks a requested removal of a finalizer. The server's status has named the Pod, or the Pod need not be counted.
+/// The latter holds if the Job is gone or finished. Of Pods that are not known to have ended, it also holds for
+/// surplus ones, and for all if the Job is being deleted or has met its success criteria.
 fn release(world: &World, spec: &JobSpec, uid: Uid) -> Judgement {
     let Some(job) = &world.server.job else {
         return Ok(());
     };
     let on_server = world.server.pod(uid);
     if !on_server.is_some_and(Pod::has_finalizer) {
-        // It went before, and the controller has not heard of that or not believed it.
+        // It was removed before, and the controller has not received or accepted that event.
         return Ok(());
     }
     let status = &job.job.status;
@@ -112,7 +112,7 @@ fn release(world: &World, spec: &JobSpec, uid: Uid) -> Judgement {
     })
 }
 
-/// Whether there are more Pods than are wanted, as far as the controller can see, and this may be one of them.
+/// Returns true if the controller sees more Pods than wanted, and this may be a surplus one.
 fn is_surplus(world: &World, spec: &JobSpec, view: &PodRecord) -> bool {
     let rivals: Vec<&PodRecord> = known_pods(&world.cell.pods)
         .filter(|pod| pod.is_active() && has_finalizer(pod))
@@ -132,8 +132,8 @@ fn is_surplus(world: &World, spec: &JobSpec, view: &PodRecord) -> bool {
     rivals.len() > left.min(spec.parallelism as usize)
 }
 
-/// A Pod was made: never more than may run at once, never two of an index. Those that a dead controller had
-/// asked for are not held against the living.
+/// Checks a created Pod: never more than may run at once, never two of an index. Pods that a crashed controller had
+/// requested do not count.
 pub(super) fn created(world: &World, spec: &JobSpec, uid: Uid) -> Judgement {
     let pods = world.server.pods.iter().filter(|pod| !pod.truth.stray);
     let holds_place = |pod: &&Pod| pod.holds_place(spec.pod_replacement);
@@ -151,7 +151,7 @@ pub(super) fn created(world: &World, spec: &JobSpec, uid: Uid) -> Judgement {
     })
 }
 
-/// The server has taken a status instead of `old`.
+/// Checks a status that the server has accepted in place of `old`.
 pub(super) fn status(server: &mut Server, spec: &JobSpec, old: &JobStatus) -> Judgement {
     let Some(version) = server.job.clone() else {
         return Ok(());
@@ -217,7 +217,7 @@ pub(super) fn status(server: &mut Server, spec: &JobSpec, old: &JobStatus) -> Ju
     }
 }
 
-/// A status names a Pod by its UID for the first time.
+/// Checks a Pod that a status names by its UID for the first time.
 fn named(server: &mut Server, spec: &JobSpec, uid: Uid, success: bool, failing: bool) -> Judgement {
     let pod = pod(server, uid)?;
     let truth = &mut pod.truth;
@@ -227,7 +227,7 @@ fn named(server: &mut Server, spec: &JobSpec, uid: Uid, success: bool, failing: 
     let replaced_at_once = spec.pod_replacement == PodReplacement::TerminatingOrFailed;
     let is_true = match (success, truth.ended) {
         (success, Some(really)) if success == really => true,
-        // It is replaced as soon as it is to go, and so counts as failed, whatever becomes of it.
+        // It is replaced once it is being deleted, and so counts as failed, however it ends.
         (false, _) => (truth.deleted && replaced_at_once) || failing,
         (true, _) => false,
     };
@@ -237,7 +237,7 @@ fn named(server: &mut Server, spec: &JobSpec, uid: Uid, success: bool, failing: 
     })
 }
 
-/// The successes of a status are those that were: of Indexed Jobs indexes of which a Pod succeeded.
+/// Checks the successes of a status. Of an Indexed Job, each completed index has a Pod that succeeded.
 fn succeeded_rightly(
     server: &Server,
     spec: &JobSpec,
@@ -275,7 +275,7 @@ fn succeeded_rightly(
     }
 }
 
-/// Nothing is left to happen.
+/// Checks a situation in which nothing is left to happen.
 pub(super) fn end(world: &World, spec: &JobSpec) -> Judgement {
     let server = &world.server;
     for pod in &server.pods {
@@ -318,10 +318,10 @@ pub(super) fn end(world: &World, spec: &JobSpec) -> Judgement {
     demand(!complete || enough, || {
         "in the end the Job is Complete too early".to_owned()
     })?;
-    // Also one that was let go uncounted.
+    // This includes Pods that were released uncounted.
     let fatal = spec.pod_failure.is_some() && server.pods.iter().any(|pod| pod.truth.fatal);
-    // A verdict stands once a status was sent with it. One that was deleted was a failure then, though the
-    // server may never have heard of that and the Pod have succeeded in the end.
+    // A verdict stays once a status with it was sent. A deleted Pod was a failure then, even if the server never
+    // received that and the Pod succeeded in the end.
     let failures = server.pods.iter().filter(|pod| {
         let truth = pod.truth;
         truth.ended == Some(false) || truth.deleted

@@ -1,8 +1,9 @@
-//! Holds the real machine to the model of the protocol: the model hears what the machine hears, and whatever
-//! the machine asks for of finalizers and in a status, the model must allow, to the last UID and counter.
+//! Compares the real machine with the model of the protocol. The model gets the inputs of the machine. It must allow
+//! each finalizer removal and each status that the machine requests, to the last UID and counter.
 //!
-//! Where something else than the protocol decides (the Job has ended, goes, or is gone; a fourth Pod; two
-//! Pods of an index that succeeded) the model is given up, and `judge.rs` alone looks on.
+//! Where the protocol alone does not decide, the model is dropped, and only `judge.rs` checks. This is the case if the
+//! Job has ended, is being deleted or is gone. It is also the case with a fourth Pod, and with two succeeded Pods of an
+//! index.
 //!
 //! Must not: look into the machine.
 
@@ -19,14 +20,14 @@ use super::{
     shell::Write,
 };
 
-/// See the module's text.
+/// The model of one machine. Each input returns the next model, or none once the model does not apply any more.
 #[derive(Clone, Debug)]
 pub(super) struct Lockstep {
     rules: Rules,
     state: State,
-    /// Which Pod has which place in the state, and where the machine's table has it.
+    /// The place of each Pod in the state, and its slot in the machine's table.
     places: Vec<Place>,
-    /// The counters and the completed indexes of the status that the machine goes by.
+    /// The counters and the completed indexes of the status that the machine knows.
     counted: [u32; 2],
     completed: IndexSet,
     /// Places of the Pods with a refused removal. The machine looks at them again after all Pod events.
@@ -41,7 +42,7 @@ struct Place {
 }
 
 impl Lockstep {
-    /// For a machine that starts; if the protocol is all that matters for its Job.
+    /// Creates the model of a new machine, if the protocol alone decides for its Job.
     pub(super) fn new(job: &Job) -> Option<Self> {
         let status = &job.status;
         if job.deleting || status.is_finished() {
@@ -76,7 +77,7 @@ impl Lockstep {
         Some(model)
     }
 
-    /// Where a Pod has its place; a new one, if there is room.
+    /// The place of a Pod. A new Pod gets one if there is room.
     fn place(&mut self, uid: Uid) -> Option<usize> {
         if let Some(at) = self.places.iter().position(|place| place.uid == uid) {
             return Some(at);
@@ -92,7 +93,7 @@ impl Lockstep {
             .position(|place| place.slot == Some(slot))
     }
 
-    /// The machine hears how a write ended.
+    /// Applies the outcome of a write.
     pub(super) fn hear(mut self, outcome: &Outcome) -> Option<Self> {
         match outcome {
             Outcome::FinalizerRemoved(slot) => {
@@ -125,7 +126,7 @@ impl Lockstep {
         self.state.written(self.rules);
     }
 
-    /// The machine sees a Pod, or that the one in a slot is gone.
+    /// Applies the cached state of a Pod. None means that the Pod in the slot is gone.
     pub(super) fn see(mut self, slot: Slot, pod: Option<&PodRecord>) -> Option<Self> {
         let before = self.at(slot).filter(|at| {
             let uid = self.places[*at].uid;
@@ -157,7 +158,7 @@ impl Lockstep {
         (!is_doubled).then_some(self)
     }
 
-    /// The machine asks for these: whether that may be; None if the model goes no further.
+    /// Checks the machine's requests. Returns no model if it does not apply any more.
     pub(super) fn ask(mut self, writes: &[Write]) -> Result<Option<Self>, String> {
         for at in std::mem::take(&mut self.refused) {
             self.state.removal_refused(self.rules, at);
@@ -183,7 +184,7 @@ impl Lockstep {
     }
 
     fn ask_removal(&mut self, at: usize) -> Result<(), String> {
-        // One that is not wanted any more may go uncounted: which, is not the protocol's affair.
+        // A surplus Pod may go uncounted. The choice of the Pod is not part of the protocol.
         if self.state.pods[at].stage == Stage::Live {
             self.state.happens(self.rules, at, Input::Stopped);
         }
@@ -201,7 +202,7 @@ impl Lockstep {
             .true_condition(ConditionKind::FailureTarget)
             .is_some();
         for at in 0..self.places.len() {
-            // One that has not ended fails with its Job.
+            // A Pod that has not ended fails with its Job.
             let fails = fails && asked.failed.contains(&self.places[at].uid);
             if fails && self.state.pods[at].stage == Stage::Live {
                 self.state.happens(self.rules, at, Input::Failed);
@@ -211,7 +212,7 @@ impl Lockstep {
             return Err("two status writes at once".to_owned());
         }
         self.state.ask_status(self.rules);
-        // The model of the server has no part in this.
+        // The model of the server is not used here.
         self.state.writing = Writing::Outdated;
         let mut counted = self.counted;
         let mut completed = self.completed.clone();
@@ -246,7 +247,7 @@ impl Lockstep {
     }
 }
 
-/// A Pod as the model sees it.
+/// Converts a Pod to the model's view.
 fn sight(pod: &PodRecord) -> Sight {
     if !pod.has(PodFlags::FINALIZER) {
         return Sight::FREED;

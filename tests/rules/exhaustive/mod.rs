@@ -1,11 +1,12 @@
-//! The counting protocol, exhaustively: every order in which its steps can happen, for a few small Jobs.
+//! Searches the counting protocol exhaustively: every order of its steps, for a few small Jobs.
 //!
-//! `protocol` has the protocol at its bound, as a model. Here the machine is the real one, with fewer Pods and less
-//! trouble, and `lockstep.rs` holds it to that model; server, watch and shell are as small as they can be
-//! (`server.rs`, `shell.rs`, `world.rs`). Steps are single events: the watch tells the next of a kind, the
-//! controller has a turn, a write takes effect, its answer comes, is late or is lost, a Pod moves on, a user
-//! deletes, the controller dies. `judge.rs` says what must hold. What is found is printed with the
-//! shortest way to it.
+//! `protocol` models the protocol at its bound. Here the real machine runs, with fewer Pods and less trouble, and
+//! `lockstep.rs` compares it with that model. Server, watch and shell are minimal (`server.rs`, `shell.rs`,
+//! `world.rs`).
+//!
+//! A step is a single event. The watch delivers its next event of a kind, or the controller has a turn. A write is
+//! carried out; its response arrives, is late or is lost. A Pod advances, a user deletes, or the controller crashes.
+//! `judge.rs` has the invariants. A violation is printed with the shortest history that leads to it.
 
 #![expect(clippy::print_stdout, reason = "the number of situations is told")]
 
@@ -38,9 +39,9 @@ const NONE: Troubles = Troubles {
     job_deletions: 0,
 };
 
-/// A Job that stops at the second failed Pod, and what may happen to it. No more than three Pods are looked at.
+/// A Job that fails with its second failed Pod, and the trouble that may happen to it. There are at most three Pods.
 fn config(mode: CompletionMode, completions: u32, parallelism: u32, troubles: Troubles) -> Config {
-    // Nothing is ever waited for, so that time stands still.
+    // Nothing ever waits, so time stands still.
     let never = Exponential {
         base: Duration::ZERO,
         max: Duration::ZERO,
@@ -68,7 +69,7 @@ fn config(mode: CompletionMode, completions: u32, parallelism: u32, troubles: Tr
     }
 }
 
-/// Looks at all that may come; tells how much that is.
+/// Searches all histories and prints their number.
 fn check(title: &str, config: &Config) {
     let began = Instant::now();
     let job = Job {
@@ -95,7 +96,7 @@ fn check(title: &str, config: &Config) {
     assert!(found.compared > 0, "{title}: the model never went along");
 }
 
-/// One Pod that succeeds; trouble may make another of it.
+/// One Pod that succeeds. Trouble may cause another one.
 fn one_pod(mode: CompletionMode, troubles: Troubles) -> Config {
     Config {
         pods: 2,
@@ -163,7 +164,7 @@ fn a_crash() {
     }
 }
 
-/// One Pod that succeeds, or that somebody deletes: then the Job has failed, and no other is made.
+/// One Pod that succeeds, or that a user deletes: then the Job has failed, and no other Pod is created.
 fn only_pod(mode: CompletionMode, troubles: Troubles) -> Config {
     let mut config = one_pod(mode, troubles);
     config.pods = 1;

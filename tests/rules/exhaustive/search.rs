@@ -1,7 +1,7 @@
-//! Goes through every situation that can be reached, the nearest first.
+//! Searches all reachable situations, the nearest first.
 //!
-//! From each situation it also follows what happens if nothing goes wrong any more and all go on by turns:
-//! that must come to an end, and at each end the judge looks at all.
+//! From each situation it also follows the course without further trouble, in which all components take turns. That
+//! course must reach an end, and the judge checks each end.
 
 use std::{collections::HashMap, collections::hash_map::Entry, fmt::Write as _, mem};
 
@@ -16,22 +16,22 @@ use super::{
 /// No situation.
 const NONE: u32 = u32::MAX;
 
-/// What was found.
+/// The result of a search.
 #[derive(Debug, Default)]
 pub(super) struct Found {
     pub(super) states: usize,
     pub(super) transitions: u64,
     /// Situations in which nothing is left to happen by itself.
     pub(super) ends: u64,
-    /// Situations in which a Pod more than there may be would be made.
+    /// Situations in which one Pod more than allowed would be created.
     pub(super) cut: u64,
-    /// How many rounds away the farthest situation is: steps elsewhere, and turns with what is heard before.
+    /// The distance of the farthest situation in rounds: steps elsewhere, and turns with the inputs before them.
     pub(super) depth: u32,
-    /// How many different turns there were.
+    /// Number of different turns.
     pub(super) turns: u64,
-    /// How many of them the model of the protocol went along with.
+    /// Number of turns to which the model of the protocol applied.
     pub(super) compared: u64,
-    /// What is wrong, and the shortest way to it.
+    /// The violation, and the shortest history that leads to it.
     pub(super) violation: Option<String>,
 }
 
@@ -40,15 +40,15 @@ struct Search<'a> {
     start: Job,
     actor: Actor,
     seen: HashMap<u64, u32>,
-    /// From where each situation was reached first, and where in `steps` the way from there begins.
+    /// For each situation, the one from which it was reached first, and the start of the steps in between in `steps`.
     came: Vec<(u32, usize)>,
     steps: Vec<Step>,
-    /// Where each situation goes if nothing goes wrong any more.
+    /// For each situation, the next one without further trouble.
     goes: Vec<u32>,
     found: Found,
 }
 
-/// Looks at all that can be reached from a Job that is new, or until something is wrong.
+/// Searches everything that a new Job can reach, or until there is a violation.
 pub(super) fn search(config: &Config, job: &Job) -> Found {
     let mut search = Search {
         config,
@@ -98,8 +98,8 @@ impl Search<'_> {
         self.each(at, world, &steps, &mut Vec::new(), true, next)
     }
 
-    /// Takes each of the steps; `way` are those since situation `at`, and `plain` tells whether they were what
-    /// happens by itself.
+    /// Takes each of the steps. `way` has the steps since situation `at`; `plain` is true if they happened without
+    /// trouble, in turns.
     fn each(
         &mut self,
         at: u32,
@@ -119,7 +119,7 @@ impl Search<'_> {
                 return Some(self.tell(at, way, &text));
             }
             if after.cell.stirred {
-                // Nothing else happens before the controller's turn: this is not kept.
+                // Nothing else happens before the controller's turn, so this situation is not kept.
                 let steps = after.steps(self.config);
                 if let Some(violation) = self.each(at, &after, &steps, way, plain, next) {
                     return Some(violation);
@@ -138,7 +138,7 @@ impl Search<'_> {
         None
     }
 
-    /// The number of a situation, and whether it is new.
+    /// Returns the number of a situation, and true if it is new.
     fn number(&mut self, world: &World, from: u32, way: &[Step]) -> (u32, bool) {
         match self.seen.entry(world.digest()) {
             Entry::Occupied(known) => (*known.get(), false),
@@ -153,7 +153,7 @@ impl Search<'_> {
         }
     }
 
-    /// The first situation from which no end is ever reached, though nothing goes wrong any more.
+    /// The first situation that reaches no end without further trouble.
     fn restless(&self) -> Option<String> {
         const ON_THE_WAY: u8 = 1;
         const ENDS: u8 = 2;
@@ -193,7 +193,7 @@ impl Search<'_> {
         parts.into_iter().rev().flatten().copied().collect()
     }
 
-    /// The way to a situation and some steps more, as a list.
+    /// Formats the history that leads to a situation, and some more steps.
     fn tell(&self, at: u32, more: &[Step], wrong: &str) -> String {
         let mut tale = Tale::new(self.config, &self.start, wrong);
         for step in self.way_to(at).iter().chain(more) {
@@ -218,7 +218,7 @@ impl Search<'_> {
     }
 }
 
-/// A history, told step by step.
+/// A history, formatted step by step.
 struct Tale<'a> {
     config: &'a Config,
     actor: Actor,
@@ -238,13 +238,13 @@ impl<'a> Tale<'a> {
         }
     }
 
-    /// Takes a step and writes it down; of a turn also what it asks for.
+    /// Takes a step and formats it; of a turn also the requests.
     fn tell(&mut self, step: Step) {
         self.told += 1;
         let text = self.world.describe(step, self.config);
         writeln!(self.text, "{:>4} {text}", self.told).expect("writing to a string");
         let before: Vec<String> = self.world.told_flights().collect();
-        // What is wrong was told first.
+        // The violation is at the start of the text.
         let _ = self.world.take(step, self.config, &mut self.actor);
         if step == Step::Turn {
             for asked in self.world.told_flights() {

@@ -1,7 +1,7 @@
-//! The API server's side, with the kubelets and the garbage collector: one Job and its few Pods.
+//! Simulates the API server, the kubelets and the garbage collector, with one Job and a few Pods.
 //!
-//! A Pod's UID follows from its name, and its version from how often it was changed, so that histories that
-//! come to the same are the same.
+//! A Pod's UID follows from its name, and its version from the number of its changes. So histories with the same result
+//! end in the same situation.
 
 use lakh::{
     decide::NewPod,
@@ -14,10 +14,10 @@ use lakh::{
 
 use super::shared::Shared;
 
-/// What a container exits with whose failure fails the Job, where a policy says so.
+/// The exit code that fails the Job, under a policy that says so.
 pub(super) const FATAL: i32 = 42;
 
-/// A version of the Job. Its number counts only beside others: [`super::world::World`] makes them small.
+/// A version of the Job. Only the order of numbers counts, and [`super::world::World`] keeps them small.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct JobVersion {
     pub(super) number: u16,
@@ -25,7 +25,7 @@ pub(super) struct JobVersion {
 }
 
 impl JobVersion {
-    /// The next one, with a change.
+    /// The next version, with a change.
     pub(super) fn next(&self, change: impl FnOnce(&mut Job)) -> Self {
         let mut job = Job::clone(&self.job);
         change(&mut job);
@@ -36,35 +36,35 @@ impl JobVersion {
     }
 }
 
-/// A Pod as the server has it, and what really happened to it.
+/// A Pod on the server, and its real history.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Pod {
     pub(super) uid: Uid,
     pub(super) record: Shared<PodRecord>,
-    /// The object is no more.
+    /// The object is gone.
     pub(super) gone: bool,
-    /// Without finalizers the object goes.
+    /// The grace period is over: without finalizers the object is removed.
     grace_over: bool,
     pub(super) truth: Truth,
 }
 
-/// What the judge remembers of a Pod.
+/// The real history of a Pod, for the judge.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Truth {
-    /// Whether it succeeded, if it has ended.
+    /// The end of the Pod, if it has ended; true is success.
     pub(super) ended: Option<bool>,
     /// Its failure fails the Job.
     pub(super) fatal: bool,
     pub(super) deleted: bool,
-    /// A dead controller had asked for it, and the living one could not see it when it began.
+    /// A crashed controller had requested it, and the current one did not see it at its start.
     pub(super) stray: bool,
-    /// How a status has named it by its UID.
+    /// The end under which a status has listed its UID; true is success.
     pub(super) listed: Option<bool>,
     pub(super) counted: bool,
 }
 
 impl Pod {
-    /// Whether it holds one of the places that parallelism gives.
+    /// Returns true if it takes one of the places that `parallelism` gives.
     pub(super) fn holds_place(&self, replacement: PodReplacement) -> bool {
         let waits = replacement == PodReplacement::Failed && self.record.is_terminating();
         !self.gone && (self.record.is_active() || waits)
@@ -74,22 +74,22 @@ impl Pod {
         !self.gone && self.record.has(PodFlags::FINALIZER)
     }
 
-    /// Whether a kubelet has still something to do for it.
+    /// Returns true if a kubelet still has to end it.
     pub(super) fn lives(&self) -> bool {
         !self.gone && !self.record.phase.is_terminal()
     }
 }
 
-/// See the module's text.
+/// The server's state: one Job and its Pods. Changes of a Pod return the event for the watch.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Server {
     /// None once it is deleted.
     pub(super) job: Option<JobVersion>,
-    /// All that there ever were, by UID.
+    /// All Pods that ever existed, by UID.
     pub(super) pods: Vec<Pod>,
 }
 
-/// What a change of a Pod has the watch tell: its record, or that it is gone.
+/// The watch event of a Pod: its record, or none if it is gone.
 pub(super) type PodNews = (Uid, Option<Shared<PodRecord>>);
 
 impl Server {
@@ -108,7 +108,7 @@ impl Server {
         self.pods.iter().find(|pod| pod.uid == uid && !pod.gone)
     }
 
-    /// What happened to a Pod, also if it is gone.
+    /// The real history of a Pod, also if it is gone.
     pub(super) fn truth(&self, uid: Uid) -> Option<Truth> {
         let mut pods = self.pods.iter();
         Some(pods.find(|pod| pod.uid == uid)?.truth)
@@ -118,7 +118,7 @@ impl Server {
         Some(&self.job.as_ref()?.job.status)
     }
 
-    /// Creates a Pod; its UID, and whether it is new.
+    /// Creates a Pod. Returns its UID, and its event if it is new.
     pub(super) fn create(
         &mut self,
         job: &str,
@@ -169,7 +169,7 @@ impl Server {
         (uid, Some((uid, Some(record))))
     }
 
-    /// Changes a Pod, if there is one and it would be another; then it may go.
+    /// Changes a Pod, if it exists and the change has an effect. It is removed if nothing keeps it any more.
     fn change(
         &mut self,
         uid: Uid,
@@ -216,7 +216,7 @@ impl Server {
         self.change(uid, |_, record| record.phase = PodPhase::Running)
     }
 
-    /// A kubelet ends a Pod; of one that is being deleted nothing is left but finalizers.
+    /// Ends a Pod as a kubelet does. From then on only finalizers keep a Pod that is being deleted.
     pub(super) fn end(&mut self, uid: Uid, code: i32, now: Time) -> Option<PodNews> {
         self.change(uid, |pod, record| {
             let success = code == 0;

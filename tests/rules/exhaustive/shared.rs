@@ -1,7 +1,7 @@
-//! Values that many situations have in common: kept once, and told apart by a digest of their Debug text.
+//! Stores values that many situations share only once, and compares them by a digest of their Debug text.
 //!
-//! Two values with the same digest are taken for the same. With 64 bits and ten million values the odds
-//! that any two differ and are not told apart are one in 300,000.
+//! Two values with the same digest count as equal. With 64 bits and ten million values, the odds of any collision are
+//! one in 300,000.
 
 use std::{
     cmp::Ordering,
@@ -12,7 +12,7 @@ use std::{
     rc::Rc,
 };
 
-/// See the module's text.
+/// An immutable value that clones share. Equality, order and hash use the digest alone.
 pub(super) struct Shared<T> {
     value: Rc<T>,
     digest: u64,
@@ -23,8 +23,8 @@ impl<T: Debug> Shared<T> {
         Self::without(value, &[])
     }
 
-    /// The same, whatever these fields say: each is the beginning of a field in the Debug text, to the first
-    /// letters of its value; `#` stands for a digit.
+    /// Creates a value with a digest that ignores these fields. Each is the start of a field in the Debug text, up to
+    /// the first letters of its value; `#` stands for a digit.
     pub(super) fn without(value: T, fields: &[&str]) -> Self {
         let mut text = String::with_capacity(4096);
         write!(text, "{value:?}").expect("writing to a string");
@@ -37,7 +37,7 @@ impl<T: Debug> Shared<T> {
     }
 }
 
-/// Hashes a Debug text but for some fields. Where one begins, all is skipped up to the end of its value.
+/// Hashes a Debug text without some fields. A field is skipped up to the end of its value.
 fn digest(text: &str, fields: &[&str], hasher: &mut DefaultHasher) {
     let mut kept = 0;
     let mut at = 0;
@@ -65,7 +65,7 @@ fn begins(text: &str, field: &str) -> bool {
     }
 }
 
-/// How long a field is with its value: up to the comma or the bracket that ends it.
+/// The length of a field with its value, up to the comma or the bracket that ends it.
 fn value_len(text: &str) -> usize {
     let mut depth = 0_u32;
     for (at, letter) in text.bytes().enumerate() {
@@ -85,7 +85,7 @@ impl<T> Shared<T> {
     }
 }
 
-/// Values that are kept once though they come about again and again.
+/// A pool that stores each value once.
 pub(super) struct Pool<T>(HashMap<u64, Shared<T>>);
 
 impl<T> Default for Pool<T> {
@@ -95,7 +95,7 @@ impl<T> Default for Pool<T> {
 }
 
 impl<T> Pool<T> {
-    /// The value as it was kept first.
+    /// The stored value with this digest. A new value is stored.
     pub(super) fn kept(&mut self, value: Shared<T>) -> Shared<T> {
         self.0.entry(value.digest).or_insert(value).clone()
     }

@@ -1,6 +1,6 @@
-//! The controller's shell, as thin as the real one's: the facts of one Job's cell, and its turn.
+//! Models the controller's shell, as thin as the real one: the state of one Job's cell, and its turn.
 //!
-//! Must not: decide. What it does with answers and events is what `runtime`'s store, writer and actor do.
+//! Must not: decide. It handles responses and events like the store, the writes and the actor of `shard`.
 
 use std::{
     collections::HashMap,
@@ -22,14 +22,13 @@ use super::{
     shared::{Pool, Shared},
 };
 
-/// What of a machine does not matter for what it does next, where nothing is ever waited for after a
-/// refusal and no period lies between two statuses: when and how often things happened, and texts that
-/// are kept ready; and what never changes.
+/// Fields of a machine that do not affect its next actions here, where nothing waits after a refusal and no period
+/// separates status writes. They hold times, frequencies, prepared texts, and constants.
 const IDLE: &[&str] = &[
     "limits: ",
     "key: ",
     "spec: ",
-    "errands: ",
+    "write_latency: ",
     "text: ",
     "written_at: ",
     "closed_until: ",
@@ -39,7 +38,7 @@ const IDLE: &[&str] = &[
     "failures: #",
 ];
 
-/// A write that was asked for.
+/// A requested write.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Write {
     Create(Shared<NewPod>),
@@ -48,59 +47,59 @@ pub(super) enum Write {
     Status(Shared<JobStatus>, u16),
 }
 
-/// What a server answered to a write that it carried out.
+/// The response to a write that the server carried out.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Answer {
-    /// The Pod's record as the answer tells it, unless the watch has told of its end by now.
+    /// The Pod's record in the response, unless the watch has delivered that it is gone.
     Created(CreationId, Option<Shared<PodRecord>>),
-    /// The Pod's version, if it is still there.
+    /// The Pod's version, if it still exists.
     Deleted(Slot, Uid, Option<u64>),
     Released(Slot, Uid, Option<u64>),
     Status(JobVersion),
 }
 
-/// One Job's cell.
+/// The shell's state of one Job.
 #[derive(Clone, Debug, Hash)]
 pub(super) struct Cell {
     pub(super) job: Option<JobVersion>,
-    /// The Job is newer than what its machine has heard of.
+    /// The machine has not received this version of the Job yet.
     job_is_fresh: bool,
     gone: bool,
     pub(super) pods: Shared<PodTable>,
     outcomes: Vec<Shared<Outcome>>,
-    /// There is something to have a turn for.
+    /// There is a reason for a turn.
     pub(super) stirred: bool,
-    /// After how long the next turn is due though nothing happens.
+    /// The time until the next turn, if nothing happens before.
     pub(super) wake_after: Option<Duration>,
     machine: Option<Shared<Held>>,
-    /// How many controllers there were before this one.
+    /// Number of controllers before this one.
     pub(super) life: u8,
 }
 
-/// What the turns of a Job's actor need besides its cell.
+/// The state that the turns of a Job need besides its cell.
 pub(super) struct Actor {
     id: Job,
     limits: Limits,
-    /// What came of turns: it follows from what went in.
+    /// Results of turns. They follow from the inputs alone.
     turns: HashMap<u64, Turn>,
-    /// What came of changes of the Pods' records, likewise.
+    /// Results of changes of the Pods' records. They follow from the inputs, too.
     tables: HashMap<u64, Shared<PodTable>>,
     known_machines: Pool<Held>,
     known_tables: Pool<PodTable>,
-    /// How many turns were really had.
+    /// Number of turns that really ran.
     pub(super) taken: u64,
-    /// How many of them the model of the protocol went along with.
+    /// Number of them to which the model of the protocol applied.
     pub(super) compared: u64,
 }
 
-/// A machine, and the model of the protocol that it is held to for as long as nothing else decides.
+/// A machine, and the model that it must follow as long as the protocol alone decides.
 #[derive(Clone, Debug)]
 struct Held {
     machine: JobMachine,
     model: Option<Lockstep>,
 }
 
-/// What came of a turn.
+/// The result of a turn.
 #[derive(Clone)]
 struct Turn {
     pods: Shared<PodTable>,
@@ -108,12 +107,12 @@ struct Turn {
     job_is_fresh: bool,
     gone: bool,
     wake_after: Option<Duration>,
-    /// Statuses are made on top of the version of the Job that is known.
+    /// Status writes are based on the known version of the Job.
     writes: Rc<[Write]>,
 }
 
 impl Cell {
-    /// A controller starts, with lists of what there is.
+    /// Starts a controller with lists of everything on the server.
     pub(super) fn start(
         life: u8,
         job: Option<JobVersion>,
@@ -136,7 +135,7 @@ impl Cell {
         }
     }
 
-    /// Whether its machine has heard of this version of the Job, and of the Job's end.
+    /// Returns true if the machine has received the known version of the Job.
     pub(super) fn is_up_to_date(&self) -> bool {
         !self.job_is_fresh
     }
@@ -145,7 +144,7 @@ impl Cell {
         self.pods.iter().find(|(_, pod)| pod.uid == uid)
     }
 
-    /// Changes the Pods' records, as `what` says.
+    /// Changes the Pods' records. `what` identifies the change.
     fn change_pods(
         &mut self,
         actor: &mut Actor,
@@ -163,7 +162,7 @@ impl Cell {
         self.stirred |= self.pods.is_dirty();
     }
 
-    /// Whether the watch would tell nothing with this.
+    /// Returns true if the cache is newer than this event.
     pub(super) fn knows_pod(&self, (uid, record): &PodNews) -> bool {
         let Some(record) = record else { return false };
         self.slot(*uid)
@@ -183,7 +182,7 @@ impl Cell {
         });
     }
 
-    /// Whether the watch would tell nothing with this.
+    /// Returns true if the cache is at least as new as this event.
     pub(super) fn knows_job(&self, news: Option<&JobVersion>) -> bool {
         let known = self.job.as_ref();
         news.is_some_and(|news| known.is_some_and(|known| known.number >= news.number))
@@ -200,7 +199,7 @@ impl Cell {
         self.stirred = true;
     }
 
-    /// A write was carried out.
+    /// Applies the response to a write.
     pub(super) fn answered(&mut self, actor: &mut Actor, answer: Answer) {
         let outcome = match answer {
             Answer::Created(id, record) => {
@@ -218,7 +217,7 @@ impl Cell {
                 Outcome::PodDeleted(slot)
             }
             Answer::Released(slot, uid, version) => {
-                // That a Pod is gone the watch tells.
+                // Only the watch reports that a Pod is gone.
                 if version.is_some() {
                     self.written(actor, (slot, uid, version), PodFlags::FINALIZER, false);
                 }
@@ -244,7 +243,7 @@ impl Cell {
         self.hear(outcome);
     }
 
-    /// A write failed, or nobody knows.
+    /// Applies the failure of a write, or its unknown outcome.
     pub(super) fn failed(&mut self, write: &Write, refused: bool) {
         self.hear(match write {
             Write::Create(new) => {
@@ -284,7 +283,7 @@ impl Cell {
         self.stirred = true;
     }
 
-    /// The actor has a turn: what it asks for, or that it panicked.
+    /// Runs a turn. Returns its requests, or an error if the machine panics or violates the model.
     pub(super) fn turn(
         &mut self,
         actor: &mut Actor,
@@ -314,7 +313,7 @@ impl Cell {
             }
         };
         self.stirred = false;
-        // Without a machine there are none: nothing is under way then.
+        // Without a machine there are no outcomes, since no write is in flight.
         self.outcomes.clear();
         self.pods = turn.pods;
         self.machine = turn.machine;
@@ -348,12 +347,12 @@ impl Held {
         }
     }
 
-    /// Goes on with the model as long as that is one for what happens.
+    /// Advances the model as long as it applies.
     fn follow(&mut self, step: impl FnOnce(Lockstep) -> Option<Lockstep>) {
         self.model = self.model.take().and_then(step);
     }
 
-    /// The machine asks for these: the model must allow them.
+    /// Checks the machine's requests against the model.
     fn ask(&mut self, writes: &[Write]) -> Result<(), String> {
         if let Some(model) = self.model.take() {
             self.model = model.ask(writes)?;
@@ -457,7 +456,7 @@ impl Actor {
         Ok(turn)
     }
 
-    /// The same, made of what is kept already.
+    /// The same result, with values from the pools.
     fn kept(&mut self, turn: Turn) -> Turn {
         Turn {
             pods: self.known_tables.kept(turn.pods),
@@ -468,7 +467,7 @@ impl Actor {
         }
     }
 
-    /// The Job, or for Pods whose Job is no more one that says nothing.
+    /// The Job. Pods of a Job that is gone get an empty one.
     fn job(&self, cell: &Cell) -> Job {
         match &cell.job {
             Some(version) => Job::clone(&version.job),
@@ -482,7 +481,7 @@ impl Actor {
     }
 }
 
-/// Whether there is anything to do for a Job that has no machine.
+/// Returns true if there is work for a Job without a machine.
 fn needs_machine(cell: &Cell, pods: &mut PodTable, turn: &mut Turn) -> bool {
     let standing = cell.standing();
     if standing == Standing::AtWork {
@@ -490,7 +489,7 @@ fn needs_machine(cell: &Cell, pods: &mut PodTable, turn: &mut Turn) -> bool {
     }
     let mut needed = false;
     while let Some((_, pod)) = pods.take_dirty() {
-        // That there is no such Job the server would say: a controller begins with all that is there.
+        // A live read would not find the Job, since a controller starts with everything that exists.
         let is_gone = pod.is_some_and(|pod| standing.is_doubted_by(pod));
         needed |= is_gone || pod.is_some_and(|pod| standing.frees(pod));
         turn.gone |= is_gone;

@@ -1,9 +1,8 @@
-//! Everything at one moment: the server, the watch, the writes under way and the controller; and every step
-//! that may come next.
+//! Holds everything at one moment: the server, the watch, the writes in flight and the controller. Lists and takes the
+//! possible next steps.
 //!
-//! Each step is one thing that happens somewhere. Time stands still: nothing is waited for after a refusal,
-//! no period lies between statuses, and Pods fail without backoff. Only what is waited for when all else is
-//! over ([`Step::Wait`]) moves it.
+//! A step is one event. Time stands still: nothing waits after a refusal, no period separates status writes, and Pods
+//! fail without backoff. Only [`Step::Wait`] moves it, for waits that are left when everything else is over.
 
 use std::{
     fmt,
@@ -19,26 +18,26 @@ use super::{
     shell::{Actor, Answer, Cell, Write},
 };
 
-/// What there is, and what may happen to it.
+/// The Job and its limits, and the trouble that may happen.
 #[derive(Clone, Debug)]
 pub(super) struct Config {
     pub(super) spec: JobSpec,
     pub(super) limits: Limits,
-    /// No more Pods are ever made than so many: histories with more are not looked at.
+    /// Maximum number of Pods. Histories with more are cut off.
     pub(super) pods: usize,
     pub(super) troubles: Troubles,
-    /// With which codes Pods may exit.
+    /// Possible exit codes of Pods.
     pub(super) exits: &'static [i32],
-    /// Whether Pods are seen to run before they end.
+    /// Pods are seen running before they end.
     pub(super) running: bool,
 }
 
-/// What may go wrong, so often.
+/// The number of times that each kind of trouble may happen.
 #[derive(Clone, Copy, Debug, Hash)]
 pub(super) struct Troubles {
-    /// The controller dies.
+    /// The controller crashes.
     pub(super) crashes: u8,
-    /// A write fails or has no answer, or somebody edits the Job meanwhile.
+    /// A write fails or has no response, or a user edits the Job meanwhile.
     pub(super) faults: u8,
     /// A user deletes a Pod.
     pub(super) deletions: u8,
@@ -46,61 +45,61 @@ pub(super) struct Troubles {
     pub(super) job_deletions: u8,
 }
 
-/// One thing that happens. Writes and Pods are named by their place.
+/// One event. Writes and Pods are identified by their place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// The controller hears how a write ended.
+    /// The controller receives the response to a write.
     Answer(u8),
     WatchPod,
     WatchJob,
     /// The controller has a turn.
     Turn,
-    /// The server carries out a write, or refuses it because the Job has changed or is no more.
+    /// The server carries out a write, or refuses it because the Job has changed or is gone.
     Serve(u8),
-    /// A Pod is seen to run.
+    /// A Pod is seen running.
     Run(u8),
-    /// A kubelet ends a Pod: with which of the exit codes.
+    /// A kubelet ends a Pod with one of the exit codes.
     Exit(u8, u8),
     /// The garbage collector deletes a Pod of a Job that is deleted, or the Job once it has no Pods.
     Collect(u8),
     CollectJob,
-    /// So much time passes that nothing of before is under way any more.
+    /// So much time passes that earlier writes are not in flight any more.
     Wait,
 
-    /// A creation is refused.
+    /// The server refuses a creation.
     Refuse(u8),
-    /// There is no answer in time to a write that the server may yet carry out.
+    /// A write has no response in time. The server may still carry it out.
     TimeOut(u8),
-    /// The answer to a write that was carried out is lost.
+    /// The response to a write that was carried out is lost.
     Lose(u8),
-    /// Somebody changes an annotation of the Job.
+    /// A user changes an annotation of the Job.
     Edit,
     DeletePod(u8),
     DeleteJob,
-    /// Likewise, but the Job stays until its Pods are gone.
+    /// A user deletes the Job, which stays until its Pods are gone.
     DeleteJobLast,
     Crash,
 }
 
-/// Who waits for the answer to a write.
+/// The controller that sent a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum Asker {
     Waits,
-    /// Does not wait any more.
+    /// It does not wait for the response any more.
     GaveUp,
     Dead,
 }
 
-/// A write under way.
+/// A write in flight.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct Flight {
     asker: Asker,
     write: Write,
-    /// Once it was carried out.
+    /// The response, once the write was carried out.
     answer: Option<Answer>,
 }
 
-/// See the module's text.
+/// Everything at one moment. Two worlds with the same digest are the same situation.
 #[derive(Clone, Debug, Hash)]
 pub(super) struct World {
     now: Time,
@@ -110,8 +109,8 @@ pub(super) struct World {
     job_news: Vec<Option<JobVersion>>,
     flights: Vec<Flight>,
     pub(super) cell: Cell,
-    /// What the controller may still hear before its turn: it hears answers in their order, then of Pods,
-    /// then of the Job. Those before are heard by a later turn.
+    /// The first input that the controller may still receive before its turn. It receives responses in their order,
+    /// then Pod events, then Job events. Earlier inputs wait for a later turn.
     ear: u8,
 }
 
@@ -122,10 +121,10 @@ const JOB_EAR: u8 = 101;
 /// The steps that may come next.
 #[derive(Debug, Default)]
 pub(super) struct Steps {
-    /// What happens by itself if nothing goes wrong any more; the first is what happens if all go on by turns.
+    /// Steps without trouble. The first one is taken if all components take turns.
     pub(super) benign: Vec<Step>,
     pub(super) trouble: Vec<Step>,
-    /// A Pod would be made that is more than there may be.
+    /// One Pod more than allowed would be created.
     pub(super) cut: bool,
 }
 
@@ -150,12 +149,11 @@ impl World {
         hasher.finish()
     }
 
-    /// What may come next.
+    /// The possible next steps.
     ///
-    /// Once the controller has heard something, it hears what else it is to hear and has its turn before
-    /// anything happens elsewhere. That leaves nothing out: what the controller hears does not change what
-    /// happens elsewhere, so whatever happens elsewhere in between may as well have happened before. Nor
-    /// does it matter what a controller had heard that dies before its turn.
+    /// Once the controller has received an input, it may receive more, and has its turn before anything happens
+    /// elsewhere. This leaves nothing out. The controller's inputs change nothing elsewhere, so events in between may
+    /// as well have happened before. The inputs of a controller that crashes before its turn do not matter, either.
     pub(super) fn steps(&self, config: &Config) -> Steps {
         let mut steps = Steps::default();
         self.steps_of_ears(&mut steps);
@@ -186,7 +184,7 @@ impl World {
         steps
     }
 
-    /// What the controller may hear.
+    /// The inputs that the controller may receive.
     fn steps_of_ears(&self, steps: &mut Steps) {
         for (at, flight) in self.flights().filter(|(at, _)| *at >= self.ear) {
             let faults = self.left.faults > 0 && flight.asker == Asker::Waits;
@@ -214,7 +212,7 @@ impl World {
         flights.map(|(at, flight)| (u8::try_from(at).expect("few"), flight))
     }
 
-    /// Whether the server does not take a status any more: the Job has changed or is no more.
+    /// Returns true if the server will refuse a status: the Job has changed or is gone.
     fn is_refused(&self, flight: &Flight) -> bool {
         let Write::Status(_, base) = flight.write else {
             return false;
@@ -274,7 +272,7 @@ impl World {
         }
     }
 
-    /// Takes a step; what is wrong with it.
+    /// Takes a step. Returns an error if it violates an invariant.
     pub(super) fn take(
         &mut self,
         step: Step,
@@ -380,7 +378,7 @@ impl World {
         }
     }
 
-    /// The watch has told of a Pod's end: an answer that comes later makes it no other Pod.
+    /// Drops a Pod that is gone from the responses in flight, so that they do not add it to the cache again.
     fn bury(&mut self, uid: Uid) {
         for flight in &mut self.flights {
             if let Some(Answer::Created(_, record)) = &mut flight.answer
@@ -407,7 +405,7 @@ impl World {
         Ok(())
     }
 
-    /// Whether the removal of a Pod's finalizer was asked for and is not answered.
+    /// Returns true if the removal of a Pod's finalizer was requested and is still in flight.
     pub(super) fn is_being_released(&self, uid: Uid) -> bool {
         let mut writes = self.flights.iter().map(|flight| &flight.write);
         writes.any(|write| matches!(write, Write::Release(_, other) if *other == uid))
@@ -448,7 +446,7 @@ impl World {
             }
             Write::Status(status, base) => {
                 let Some(job) = self.server.job.clone().filter(|job| job.number == *base) else {
-                    // Those for which nobody waits are dropped once they are too late.
+                    // Only awaited writes get here: others are dropped once they are outdated.
                     self.cell.failed(&flight.write, true);
                     return Ok(());
                 };
@@ -466,14 +464,14 @@ impl World {
         Ok(())
     }
 
-    /// The version of a Pod, also of the last one of a Pod that is gone.
+    /// The version of a Pod, also the last one of a Pod that is gone.
     fn version(&self, uid: Uid) -> Option<u64> {
         let mut pods = self.server.pods.iter();
         let pod = pods.find(|pod| pod.uid == uid)?;
         Some(pod.record.resource_version)
     }
 
-    /// The controller dies; another starts from what the server has. Writes on their way may still arrive.
+    /// Crashes the controller. Another one starts from the server's state. Writes in flight may still arrive.
     fn crash(&mut self) {
         self.left.crashes -= 1;
         self.flights.retain(|flight| flight.answer.is_none());
@@ -490,8 +488,7 @@ impl World {
         );
     }
 
-    /// Drops what can have no effect any more and puts the rest into an order, so that situations that differ
-    /// in nothing else are the same.
+    /// Drops everything without further effect and sorts the rest, so that equivalent situations are equal.
     fn settle(&mut self) {
         let server = &self.server;
         self.flights.retain(|flight| {
@@ -522,7 +519,7 @@ impl World {
         self.number_versions();
     }
 
-    /// Of versions of the Job only the order counts: numbers them from 1.
+    /// Renumbers the versions of the Job from 1, since only their order counts.
     fn number_versions(&mut self) {
         let mut numbers: Vec<&mut u16> = Vec::with_capacity(8);
         let versions = [&mut self.server.job, &mut self.cell.job];
@@ -547,7 +544,7 @@ impl World {
         }
     }
 
-    /// What a step is, for people.
+    /// Formats a step.
     pub(super) fn describe(&self, step: Step, config: &Config) -> String {
         let write = |at: u8| Told(&self.flights[usize::from(at)]).to_string();
         let pod = |at: u8| name(&self.server.pods[usize::from(at)].record);
@@ -587,13 +584,13 @@ impl World {
         }
     }
 
-    /// What the last turn asked for.
+    /// Formats the writes in flight.
     pub(super) fn told_flights(&self) -> impl Iterator<Item = String> {
         self.flights.iter().map(|flight| Told(flight).to_string())
     }
 }
 
-/// A write, as people read of it.
+/// Formats a write.
 struct Told<'a>(&'a Flight);
 
 impl fmt::Display for Told<'_> {
@@ -647,7 +644,7 @@ fn status(status: &lakh::model::JobStatus) -> String {
     )
 }
 
-/// What is known of Pods, for the judge.
+/// The cached Pods, for the judge.
 pub(super) fn known_pods(pods: &PodTable) -> impl Iterator<Item = &PodRecord> {
     pods.iter().map(|(_, pod)| pod)
 }

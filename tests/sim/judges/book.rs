@@ -1,4 +1,4 @@
-//! What judges remember of Jobs and Pods.
+//! Records the state and history of Jobs and Pods for the judges.
 //!
 //! Must not: judge.
 
@@ -9,7 +9,7 @@ use lakh::embedded::apiserver::Stored;
 use super::views::{JobView, PodView};
 use crate::world::By;
 
-/// How late a controller may hear of what people change.
+/// The greatest delay until a controller knows of a user's change, in milliseconds.
 const HEARSAY: u64 = 95_000;
 
 #[derive(Clone, Debug)]
@@ -21,29 +21,30 @@ pub(super) struct Job {
     pub(super) is_deleting: bool,
     pub(super) gone_at: Option<u64>,
     pub(super) verdict_at: Option<u64>,
-    /// Values of `parallelism`, and until when each held.
+    /// Earlier values of `parallelism`, each with its end.
     parallelisms: Vec<(u64, u64)>,
-    /// Whether counters may be wrong, as somebody has written what he should not.
+    /// Counters may be wrong because of an illegitimate write.
     pub(super) is_meddled_with: bool,
     /// UIDs that were listed as uncounted and then counted.
     pub(super) counted: BTreeSet<String>,
-    /// The values of `completions`, and until when each held last.
+    /// Values of `completions`, each with the time until which it last held.
     pub(super) sizes: BTreeMap<u64, u64>,
-    /// When a Pod was made for it last.
+    /// Last creation of a Pod for it.
     pub(super) busy_at: u64,
-    /// When somebody else than a controller has changed it last.
+    /// Last change by a client other than a controller.
     pub(super) edited_at: u64,
-    /// Its deadline had passed before somebody changed it: who was refused to say so before may say so yet.
+    /// Its deadline had passed before another client changed it. If a controller's status was refused because of that
+    /// change, the controller may still write it.
     pub(super) was_overdue: bool,
     /// Resumptions so far, by its status.
     pub(super) run: u64,
-    /// When suspension or size were changed last.
+    /// Last change of suspension or size.
     pub(super) spec_changed_at: u64,
-    /// When somebody else wrote its counts last.
+    /// Last write of its counts by another client.
     pub(super) foreign_status_at: Option<u64>,
-    /// This happened twice so soon that it looks like another Job controller.
+    /// Two such writes came so soon after one another that they look like another Job controller's.
     pub(super) is_contested: bool,
-    /// A Pod was made for it by a write that its controller knows nothing of, or cannot know to be wrong.
+    /// A Pod was created for it by a write that its controller does not know of, or cannot know to be wrong.
     pub(super) is_haunted: bool,
 }
 
@@ -75,7 +76,7 @@ impl Job {
     pub(super) fn changed(&mut self, job: &Stored, view: JobView, by: By, at: u64) {
         if !matches!(by, By::Controller(_)) {
             self.edited_at = at;
-            // No status may have told yet when it was begun.
+            // The status may not have its start time yet.
             let began = self.view.status.started_at().unwrap_or(self.created_at);
             let deadline = self.view.spec.active_deadline_seconds;
             self.was_overdue |= deadline.is_some_and(|secs| began + secs * 1_000 <= at);
@@ -96,25 +97,25 @@ impl Job {
         self.view = view;
     }
 
-    /// Whether it was made smaller, and scaled before any status could tell of that: then its counter may not fall any
-    /// more, and nobody can write a status, as upstream.
+    /// Returns true if the Job may have been resized and scaled before a status could reflect it. Its counter may then
+    /// not fall any more, so no status can be written, as upstream.
     pub(super) fn may_be_beyond_telling(&self) -> bool {
         let spec = &self.view.spec;
         self.sizes.len() > 1 && spec.parallelism != spec.completions
     }
 
-    /// The least size that it had.
+    /// Returns its least size so far.
     pub(super) fn least_size(&self) -> Option<u64> {
         self.sizes.first_key_value().map(|(size, _)| *size)
     }
 
-    /// Whether an index was beyond its size at some time since then.
+    /// Returns true if an index was beyond the Job's size at some time after `since`.
     pub(super) fn was_beyond(&self, index: u64, since: u64) -> bool {
         let mut sizes = self.sizes.iter();
         sizes.any(|(size, until)| index >= *size && *until > since)
     }
 
-    /// The greatest number of Pods at once that a controller may believe to be wanted.
+    /// Returns the greatest parallelism that a controller may still believe to be valid.
     pub(super) fn parallelism(&self, at: u64) -> u64 {
         let now = self.view.spec.parallelism.unwrap_or(1);
         let heard = self.parallelisms.iter();
@@ -125,7 +126,7 @@ impl Job {
     }
 }
 
-/// The size that a Job has, and until when.
+/// Returns the Job's present size with an open end.
 fn holds(job: &JobView) -> impl Iterator<Item = (u64, u64)> {
     job.spec
         .completions
@@ -138,30 +139,30 @@ pub(super) struct Pod {
     pub(super) namespace: String,
     pub(super) name: String,
     pub(super) view: PodView,
-    /// The UID of the Job that it was made for.
+    /// UID of the Job that it was created for.
     pub(super) job: Option<String>,
     pub(super) made_at: u64,
-    /// In which run of its Job.
+    /// Run of its Job in which it was created.
     pub(super) run: u64,
     pub(super) is_gone: bool,
-    /// When it failed, if its container did while it was held.
+    /// Time of its failure, if its container failed while it had its finalizer.
     pub(super) failed_at: Option<u64>,
-    /// When a status named it as failed.
+    /// Time when a status listed it as failed.
     pub(super) named_at: Option<u64>,
-    /// When it ended.
+    /// Time of its end.
     pub(super) ended_at: Option<u64>,
-    /// When the server refused to take its finalizer off, as it had changed and had not ended.
+    /// Time when the server refused to remove its finalizer, as the Pod had changed and had not ended.
     pub(super) refused_at: Option<u64>,
-    /// It had ended so while it was held.
+    /// Its final phase, if it ended while it had its finalizer.
     pub(super) ended_as: Option<String>,
-    /// Its deletion was asked for before its end.
+    /// Its deletion was requested before its end.
     pub(super) was_stopped: bool,
-    /// It had succeeded, and whoever gives up Pods of lost nodes had not heard of that and said that it failed.
+    /// It had succeeded, and then the collector of Pods of lost nodes marked it as failed, unaware of the success.
     pub(super) failed_after_all: bool,
     pub(super) is_meddled_with: bool,
-    /// A controller took the finalizer off.
+    /// A controller removed the finalizer.
     pub(super) was_freed: bool,
-    /// It did so before the Pod's end, to stop it.
+    /// A controller removed the finalizer before the Pod's end, to stop it.
     pub(super) was_given_up: bool,
 }
 
@@ -195,7 +196,7 @@ impl Pod {
 
     pub(super) fn changed(&mut self, view: PodView, is_gone: bool, by: By, at: u64) {
         self.is_gone = is_gone;
-        // One that was freed before its end counts for nobody.
+        // A Pod that lost its finalizer before its end is not counted.
         let is_new =
             view.has_ended() && !self.view.has_ended() && !view.is_deleting && view.is_held;
         if is_new && view.phase == "Failed" && view.exit_code.is_some_and(|code| code != 0) {
@@ -216,13 +217,13 @@ impl Pod {
         self.view = view;
     }
 
-    /// Whether it is a Pod of this Job: made for it, and not set free.
+    /// Returns true if the Pod was created for this Job and still has it as its owner.
     pub(super) fn belongs_to(&self, job: &str) -> bool {
         let owner = self.view.job.as_ref();
         self.job.as_deref() == Some(job) && owner.is_some_and(|(owner, _)| owner == job)
     }
 
-    /// Whether it is at work, or may yet be.
+    /// Returns true if it runs, or may yet run.
     pub(super) fn is_active(&self) -> bool {
         !self.is_gone && !self.view.has_ended() && !self.view.is_deleting
     }

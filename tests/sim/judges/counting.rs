@@ -1,8 +1,9 @@
-//! Each Pod and each index is counted once, and no Pod is let go before a status has named it.
+//! Checks that each Pod and each index is counted once, and that no Pod loses its finalizer before a status has named
+//! it.
 //!
 //! Source: the protocol of `uncountedTerminatedPods` (KEP-2307): a Pod that has ended is listed, then loses its
-//! finalizer, then leaves the list while a counter grows by one. Completed indexes take the place of the list
-//! for Pods of an indexed Job that succeeded.
+//! finalizer, then leaves the list while a counter grows by one. Completed indexes take the place of the list for Pods
+//! of an indexed Job that succeeded.
 
 use super::{
     Job, Judges, Pod, Written,
@@ -13,7 +14,7 @@ use crate::{casting::HOSTILE, world::By};
 const JUDGE: &str = "counting";
 
 impl Judges {
-    /// A Job was changed: what its status tells follows from what it told.
+    /// Judges a change of a Job: its new status must follow from the old one.
     pub(super) fn judge_status(
         &mut self,
         uid: &str,
@@ -82,8 +83,8 @@ impl Judges {
             ));
         }
         for uid in failed.iter().chain(&succeeded) {
-            // A Job that goes takes nobody's Pods back, and no Pod that goes is taken back: then an orphan is its no
-            // more.
+            // Pods are not adopted while they or their Job are being deleted. A Pod orphaned then no longer belongs to
+            // the Job.
             let is_held = self.pods.get(uid).is_some_and(|pod| {
                 let goes = job.is_deleting || pod.view.is_deleting;
                 let is_orphaned = goes && pod.view.job.is_none();
@@ -147,7 +148,7 @@ impl Judges {
             && is.is_finished()
             && !job.is_haunted
             && !self.is_shared
-            // Of a Pod that a webhook has changed, nobody may know while the watch is silent.
+            // While its watch is silent, a controller may not know of a Pod that a webhook has changed.
             && job.namespace != HOSTILE
             && let Some(pod) = pods.find(works)
         {
@@ -170,8 +171,8 @@ impl Judges {
         }
     }
 
-    /// What is wrong with the verdict that enough Pods have succeeded. Of a restored server it may be: who cannot list Pods
-    /// goes by those that are no more.
+    /// Returns the fault if the verdict `CompletionsReached` came too early. The caller excuses it after a restore: a
+    /// controller that cannot list Pods goes by those of the lost history.
     fn early_success(&self, uid: &str, job: &Job, new: &JobView) -> Option<String> {
         let verdict = new.status.condition("SuccessCriteriaMet")?;
         let completions = job.least_size()?;
@@ -183,8 +184,8 @@ impl Judges {
         is_early.then(|| format!("the verdict came after {succeeded} of {completions} Pods"))
     }
 
-    /// What a status names or counts that fails the Job, when it does not say so: once the Pod's finalizer is off,
-    /// nobody could tell any more.
+    /// Returns the fault if a status lists or counts Pods that fail the Job, and has no verdict. Once the Pod's
+    /// finalizer is off, the cause is lost.
     fn silent_verdict(&self, job: &JobView) -> Option<String> {
         let (spec, status) = (&job.spec, &job.status);
         let listed = status.uncounted().failed;
@@ -209,7 +210,7 @@ impl Judges {
         Some(format!("{culprit} fails the Job, and no verdict"))
     }
 
-    /// A Pod that a status lists as failed and that fails its index, when the status does not say so.
+    /// Returns the fault if a status lists a failed Pod that fails its index, and the index is not marked as failed.
     fn silent_index(&self, job: &JobView) -> Option<String> {
         let (spec, status) = (&job.spec, &job.status);
         let listed = status.uncounted().failed;
@@ -224,7 +225,7 @@ impl Judges {
                 .view
                 .index
                 .filter(|index| Some(*index) < spec.completions);
-            // One that was stopped counts as failed whatever its containers say later.
+            // A Pod that was stopped counts as failed whatever its containers report later.
             spec.fails_index(&pod.view)
                 && !pod.was_stopped
                 && index.is_some_and(|index| !over.iter().any(|over| over.contains(&index)))
@@ -235,8 +236,8 @@ impl Judges {
         ))
     }
 
-    /// A Pod that is listed as failed though it was to go uncounted: its Job wants no Pods, and the server has
-    /// refused to let it go only because it was being deleted.
+    /// Returns the fault if a Pod is listed as failed that should not count. Its Job wants no Pods, and the server
+    /// refused to remove its finalizer only because the Pod was being deleted.
     fn counted_after_all(&self, uid: &str, job: &Job, at: u64) -> Option<String> {
         let pod = self.pods.get(uid)?;
         let refused_at = pod.refused_at.filter(|_| self.is_way_short)?;
@@ -253,7 +254,7 @@ impl Judges {
         })
     }
 
-    /// Why a Pod should not be in a list of uncounted Pods.
+    /// Returns the fault if a Pod must not be in a list of uncounted Pods.
     fn wrongly_listed(&self, uid: &str, job: &Job, as_failed: bool) -> Option<String> {
         let Some(pod) = self.pods.get(uid) else {
             return Some(format!("{uid} is listed, but there was no such Pod"));
@@ -268,7 +269,7 @@ impl Judges {
             return None;
         }
         let is_right = match as_failed {
-            // A Pod that goes away before its end counts as failed.
+            // A Pod that is deleted before its end counts as failed.
             true => pod.view.phase == "Failed" || pod.view.is_deleting || pod.is_gone,
             false => pod.view.phase == "Succeeded",
         };
@@ -284,7 +285,7 @@ impl Judges {
         })
     }
 
-    /// A Pod was changed: its finalizer goes only after a status has named it.
+    /// Judges a change of a Pod: its finalizer goes only after a status has named the Pod.
     pub(super) fn judge_pod_change(
         &mut self,
         uid: &str,
@@ -297,7 +298,7 @@ impl Judges {
             return;
         }
         self.judge_adoption(before, now, written.at);
-        // One that is no Pod of the Job's any more is not counted.
+        // A Pod that no longer belongs to the Job is not counted.
         let is_its = before.job.is_some() && (is_gone || now.job == before.job);
         let is_freed = before.is_held && !now.is_held && is_its;
         let pod = &self.pods[uid];
@@ -312,8 +313,8 @@ impl Judges {
         if before.has_ended() && !status.is_finished() {
             let list = status.uncounted();
             let is_listed = list.failed.contains(uid) || list.succeeded.contains(uid);
-            // What is ignored by policy, or ends after the Job's success, counts as nothing.
-            // Nor do Pods beyond the Job's size as one of two controllers may still know it.
+            // A Pod is not counted if the policy ignores it or it ends after the Job's success. The same holds beyond
+            // the Job's size as one of two controllers may still know it.
             let least = job.least_size();
             let is_beyond = self.is_shared && least.is_some() && before.index >= least;
             let is_spared = match before.phase.as_str() {
@@ -324,7 +325,7 @@ impl Judges {
             let is_named =
                 is_listed || is_spared || is_over || is_counted_by_index(job, pod, before);
             if !is_named && self.is_in_doubt(written.at) {
-                // It was named, but in a history that is no more: it is never counted.
+                // A status of the lost history named it. It is never counted.
                 let job = pod.job.clone().unwrap_or_default();
                 self.meddled_with_job(&job);
             } else if !is_named {
@@ -338,8 +339,9 @@ impl Judges {
     }
 }
 
-/// A Pod of an indexed Job that succeeded is named by its index; one without valid index needs no name. Whether it is
-/// valid goes by any size that the Job had in the Pod's time: its controller may know of one late, as upstream's.
+/// Returns true if the status names an ended Pod by its index, or if its index is invalid and needs no name. An index
+/// is invalid if it was beyond any size of the Job in the Pod's time: the controller may learn of a size late, as
+/// upstream's.
 fn is_counted_by_index(job: &Job, pod: &Pod, before: &PodView) -> bool {
     if !job.view.spec.is_indexed() {
         return false;
@@ -352,7 +354,7 @@ fn is_counted_by_index(job: &Job, pod: &Pod, before: &PodView) -> bool {
     before.phase == "Succeeded" && done.contains(&index)
 }
 
-/// Enough successes for the Job's end that a status tells of, when it does not say so.
+/// Returns the fault if a status has enough successes for the Job's end, and no verdict.
 fn silent_success(job: &JobView) -> Option<String> {
     let (spec, status) = (&job.spec, &job.status);
     if spec

@@ -1,5 +1,5 @@
-//! Each run of a CronJob starts once, and none beside another where that is forbidden; at the end runs go on, and no
-//! more ended Jobs are kept than may be.
+//! Checks that each run of a CronJob starts once, and none beside another where that is forbidden. At the end runs must
+//! go on, with at most as many ended Jobs as the limits allow.
 
 use std::collections::BTreeMap;
 
@@ -13,13 +13,14 @@ use crate::{server::Change, world::By};
 
 const JUDGE: &str = "cronjobs";
 
-/// Schedules have a run every two minutes at least, and one may be passed over for the one before.
+/// Schedules have a run every two minutes at least, and a run may be skipped because of the one before. In
+/// milliseconds.
 const LONGEST_PAUSE: u64 = 300_000;
 
-/// A CronJob is looked at so long after one of its Jobs has ended, at the latest.
+/// The greatest delay until a CronJob is synced after one of its Jobs has ended, in milliseconds.
 const SETTLED: u64 = 10_000;
 
-/// The CronJobs that there are, by UID.
+/// The existing CronJobs, by UID.
 #[derive(Clone, Debug, Default)]
 pub(super) struct CronJobs(BTreeMap<String, CronJobView>);
 
@@ -34,7 +35,7 @@ impl CronJobs {
 }
 
 impl Judges {
-    /// A Job was made, perhaps for a run.
+    /// Judges the creation of a Job, perhaps for a run.
     pub(super) fn judge_run(&mut self, new: &Stored, view: &JobView, written: Written) {
         let is_ours = matches!(written.by, By::Controller(_)) && written.is_current;
         let Some(cron_job) = view.cron_job().filter(|_| is_ours && !written.is_unwanted) else {
@@ -72,7 +73,7 @@ impl Judges {
         jobs.filter(move |job| job.view.cron_job() == Some(cron_job))
     }
 
-    /// While nothing goes wrong runs go on.
+    /// Judges that runs go on while nothing goes wrong.
     pub(super) fn judge_pauses(&mut self, now: u64) {
         let mut wrong = Vec::new();
         for (uid, cron_job) in &self.cron_jobs.0 {
@@ -88,7 +89,7 @@ impl Judges {
         }
     }
 
-    /// At the end.
+    /// Judges CronJobs at the end.
     pub(super) fn judge_cron_jobs(&mut self, now: u64) {
         let mut wrong = Vec::new();
         for (uid, cron_job) in &self.cron_jobs.0 {
@@ -108,7 +109,7 @@ impl Judges {
             for (kind, limit) in kinds {
                 let kept = jobs().filter(|job| job.view.status.condition(kind).is_some());
                 let kept = kept.count();
-                // A run from a clock that was ahead is kept until its time has come.
+                // A run by a clock that was ahead is kept until its time has come.
                 if limit.is_some_and(|limit| kept > limit) && !self.are_clocks_set {
                     wrong.push(format!("{kept} Jobs are kept that are {kind}: {spec:?}"));
                 }

@@ -1,7 +1,7 @@
-//! Nothing is done before its time, nor long after it: the next Pod after failures, the end by a deadline, the
-//! deletion of a finished Job.
+//! Checks that nothing happens before its time, nor long after it: the next Pod after failures, the end by a deadline,
+//! the deletion of a finished Job.
 //!
-//! A controller's time of day counts in all of them, so nothing is judged where it may be wrong.
+//! All of them depend on a controller's wall clock, so nothing is judged where the clock may be wrong.
 
 use super::{
     Job, Judges, Written,
@@ -12,20 +12,20 @@ use crate::{casting::HOSTILE, world::World};
 
 const JUDGE: &str = "delays";
 
-/// A Pod's status comes some time after its end, of which only the second is known.
+/// A Pod's status comes some time after its end, which is known to the second. In milliseconds.
 const TOLERANCE: u64 = 2_000;
 
-/// How late a deadline, or the time of a finished Job, may be noticed where nothing goes wrong.
+/// The greatest delay of a deadline or of a TTL where nothing goes wrong, in milliseconds.
 const LATE: u64 = 10_000;
 
-/// How long to wait after so many failures in a row: ten seconds, doubled each time, ten minutes at most.
+/// Returns the backoff after so many consecutive failures: ten seconds, doubled each time, ten minutes at most.
 fn backoff(failures: usize) -> u64 {
     let doublings = failures.saturating_sub(1).min(6);
     (10_000 << doublings).min(600_000)
 }
 
 impl Judges {
-    /// Whether a Pod was made too soon after others had failed of which the controller knew.
+    /// Returns the fault if a Pod was created too soon after failures that the controller knew of.
     pub(super) fn too_soon(&self, job: &str, pod: &PodView, written: Written) -> Option<String> {
         let (namespace, spec) = (&self.jobs[job].namespace, &self.jobs[job].view.spec);
         if self.are_clocks_set || spec.ignores_failures() || namespace == HOSTILE {
@@ -38,12 +38,12 @@ impl Judges {
                 let same = pods.filter(|other| other.view.index == pod.index && !other.is_gone);
                 (same.filter_map(|other| other.failed_at).max()?, backoff(1))
             }
-            // A success ends the row of failures. What a controller does not know of, it cannot wait for.
+            // A success resets the backoff. A controller cannot wait for a failure that it does not know of.
             None => {
                 let pods: Vec<&Pod> = pods.collect();
-                // What was asked for before may wait.
+                // The request may have been queued before the failure.
                 let is_unsure = self.are_writes_lost || self.is_limited || written.waited;
-                // One whose owner somebody took away counts as well.
+                // A Pod that has lost its owner reference counts as well.
                 let made_for = |pod: &&Pod| pod.job.as_deref() == Some(job);
                 let made = self.pods.values().filter(made_for);
                 let mut all = made.chain(pods.iter().copied());
@@ -69,12 +69,12 @@ impl Judges {
         })
     }
 
-    /// What a status tells of the Job's clock that cannot be.
+    /// Returns the fault if the times in a status are impossible.
     pub(super) fn wrong_time(&self, job: &Job, new: &JobView, written: Written) -> Option<String> {
         let status = &new.status;
         let started_at = status.started_at();
         let is_suspended = status.condition("Suspended").is_some() && !status.has_verdict();
-        // As upstream, one that goes is not told of as resumed any more.
+        // As upstream, a Job that is being deleted no longer gets a status for its resumption.
         if is_suspended && started_at.is_some() && !job.is_deleting {
             return Some("suspended, and its clock runs".to_owned());
         }
@@ -86,7 +86,7 @@ impl Judges {
         is_early.then(|| format!("its deadline was to pass at {due}"))
     }
 
-    /// A controller has deleted a Job: one with a TTL only after its time has come.
+    /// Judges a controller's deletion of a Job: a TTL must have expired.
     pub(super) fn judge_ttl(&mut self, namespace: &str, name: &str, at: u64) {
         let job = self.job_named(namespace, name);
         let job = job.and_then(|job| self.jobs.get(&job));
@@ -97,7 +97,7 @@ impl Judges {
         }
     }
 
-    /// What was due was done.
+    /// Judges that everything due was done.
     pub(super) fn judge_lateness(&mut self, world: &World) {
         let mut wrong = Vec::new();
         for job in self.jobs.values().filter(|job| job.gone_at.is_none()) {
@@ -116,13 +116,13 @@ impl Judges {
     }
 }
 
-/// When a finished Job may be deleted, if it has a TTL.
+/// Returns the time when the TTL of a finished Job expires, if it has one.
 fn expires_at(job: &Job) -> Option<u64> {
     let ttl = job.view.spec.ttl_seconds_after_finished? * 1_000;
     Some(job.view.status.finished_at()? + ttl)
 }
 
-/// A Job that goes on though its deadline has passed.
+/// Returns the fault if a Job continues after its deadline.
 fn missed_deadline(job: &Job) -> Option<String> {
     let spec = &job.view.spec;
     let due = job.view.deadline()?.max(job.edited_at) + LATE;

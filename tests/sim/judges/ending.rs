@@ -1,4 +1,4 @@
-//! What must hold at the end, when nothing goes wrong any more and all has had time to end.
+//! Checks the final state, after everything had time to end without faults.
 
 use std::collections::BTreeMap;
 
@@ -13,14 +13,15 @@ use crate::{casting, deeds::Deed, world::World};
 
 const JUDGE: &str = "ending";
 
-/// How long a Job of three Pods may take beside whatever others do.
+/// Time that a Job of three Pods may take beside any other activity, in milliseconds.
 const BYSTANDER: u64 = 30_000;
 
-/// The longest time between two Pods of a Job that goes on: upstream's longest backoff, and a Pod's life.
+/// The longest time between two Pods of a Job that goes on: upstream's longest backoff, and a Pod's life. In
+/// milliseconds.
 const LONGEST_BACKOFF: u64 = 620_000;
 
 impl Judges {
-    /// Judges all Jobs and Pods that there are.
+    /// Judges all Jobs and Pods that exist.
     pub(super) fn judge_ending(&mut self, world: &World) {
         let events = told(world);
         let uids: Vec<String> = self.jobs.keys().cloned().collect();
@@ -39,7 +40,7 @@ impl Judges {
         self.judge_records(world);
     }
 
-    /// A Job is done with, unless it is `excused`: something stands in its way, and a Warning says so.
+    /// Judges that a Job is done, unless it is `excused`: an obstacle remains, and a Warning reports it.
     fn judge_job(&mut self, uid: &str, excused: bool, now: u64) {
         let job = &self.jobs[uid];
         let name = format!("{}/{}", job.namespace, job.name);
@@ -49,7 +50,7 @@ impl Judges {
         let mut wrong = Vec::new();
         let status = &job.view.status;
         let is_asleep = job.view.spec.suspend || job.view.spec.parallelism == Some(0);
-        // Failures that are ignored go on without end.
+        // Ignored failures go on without end.
         let is_asleep = is_asleep || job.busy_at + LONGEST_BACKOFF > now;
         if job.is_deleting && !excused {
             wrong.push("is still being deleted".to_owned());
@@ -61,7 +62,7 @@ impl Judges {
         }
         let of_job = |pod: &&Pod| pod.belongs_to(uid) && pod.is_active();
         let active = self.pods_of(uid).filter(of_job).count();
-        // As upstream, a controller leaves a Pod alone that another one has made for a Job that had ended.
+        // As upstream, a controller leaves a Pod alone that another one has created for a finished Job.
         let is_latecomers = status.is_finished() && (self.is_shared || job.is_haunted);
         let is_over = status.is_finished() || job.view.spec.suspend;
         if active > 0 && is_over && !is_latecomers && !job.is_meddled_with && !excused {
@@ -77,7 +78,7 @@ impl Judges {
         pods.filter(move |pod| pod.job.as_deref() == Some(job))
     }
 
-    /// A Job's Pods that have ended so.
+    /// Returns a Job's Pods that ended in this phase.
     pub(super) fn ended<'a>(
         &'a self,
         job: &'a str,
@@ -87,13 +88,13 @@ impl Judges {
         pods.filter(move |pod| pod.ended_as.as_deref() == Some(phase))
     }
 
-    /// What a simple model says against how a Job has ended.
+    /// Compares a Job's end with a simple model. Returns the faults.
     fn wrongly_finished(&self, uid: &str, job: &Job) -> Vec<String> {
         let mut wrong = Vec::new();
         let (spec, status) = (&job.view.spec, &job.view.status);
         let succeeded = self.ended(uid, "Succeeded").count() as u64;
         let failed = self.ended(uid, "Failed").count() as u64;
-        // One that is stopped counts as failed, however it ends.
+        // A Pod that is stopped counts as failed, however it ends.
         let is_stopped = |pod: &&Pod| {
             let may_fail = pod.was_stopped || pod.failed_after_all;
             pod.ended_as.is_none() || (may_fail && pod.ended_as.as_deref() != Some("Failed"))
@@ -116,11 +117,11 @@ impl Judges {
             let policy = spec.success_policy.as_ref();
             let by_policy = complete.reason == "SuccessPolicy"
                 && policy.is_some_and(|policy| policy.is_met(&done));
-            // Pods may have been released before they were counted, where somebody takes their labels.
+            // Pods that have lost their labels may have been released before they were counted.
             let ended = self.ended(uid, "Succeeded");
             let released = ended.filter(|pod| pod.view.job.is_none());
             let most_done = status.succeeded + released.count() as u64;
-            // An elastic Job may have been of another size when it ended.
+            // An elastic Job may have had another size when it ended.
             let is_enough = match job.least_size() {
                 Some(completions) => most_done >= completions || by_policy,
                 None => status.succeeded >= 1,
@@ -128,7 +129,7 @@ impl Judges {
             if !is_enough {
                 wrong.push(format!("complete after {}: {spec:?}", status.succeeded));
             }
-            // Two controllers that know different Pods may each make the last one of a Job without indexes.
+            // Two controllers that know different Pods may each create the last one of a Job without indexes.
             let is_sure = !job.is_haunted && (spec.is_indexed() || !self.is_shared);
             let most = job.sizes.last_key_value().filter(|_| is_sure);
             if most.is_some_and(|(completions, _)| status.succeeded > *completions) {
@@ -144,11 +145,11 @@ impl Judges {
         let failed_indexes = status.failed_indexes.as_deref().unwrap_or_default();
         let failed_indexes = indexes(failed_indexes).len() as u64;
         let is_right = match why.reason.as_str() {
-            // Restarts of containers count as well, and nobody can tell how many there were.
+            // Restarts of containers count as well, and their number is not known here.
             "BackoffLimitExceeded" if spec.template.spec.restart_policy == "OnFailure" => true,
             "BackoffLimitExceeded" => failed + others > limit + ignored,
             "DeadlineExceeded" => spec.active_deadline_seconds.is_some(),
-            // An elastic Job may have lost indexes since, and some that had failed with them.
+            // An elastic Job may have lost indexes since, including failed ones.
             "MaxFailedIndexesExceeded" => spec
                 .max_failed_indexes
                 .is_some_and(|most| failed_indexes > most || job.sizes.len() > 1),
@@ -156,10 +157,10 @@ impl Judges {
                 let has_some = failed_indexes > 0 || job.sizes.len() > 1;
                 has_some && spec.backoff_limit_per_index.is_some()
             }
-            // As upstream, the policy sees Pods that were stopped and count for nobody.
+            // As upstream, the policy considers Pods that were stopped and are not counted.
             "PodFailurePolicy" => {
                 let mut pods = self.pods_of(uid);
-                // In a history that is no more there may have been another.
+                // The lost history may have had another one.
                 let was_restored = self.restored_at.is_some();
                 pods.any(|pod| {
                     pod.view.phase == "Failed" && (was_restored || spec.fails_job(&pod.view))
@@ -176,7 +177,7 @@ impl Judges {
         wrong
     }
 
-    /// No Pod of a Job that has ended or is gone is held any more.
+    /// Judges that no Pod of a Job that has ended or is gone still has its finalizer.
     fn judge_pods(&mut self, world: &World) {
         let is_denied = world.server.denial.is_some();
         let mut wrong = Vec::new();
@@ -202,7 +203,7 @@ impl Judges {
         }
     }
 
-    /// A Job in a namespace that nobody does anything to ends soon, whatever happens elsewhere.
+    /// Judges that the Job in the quiet namespace ends soon, whatever happens elsewhere.
     fn judge_bystander(&mut self, world: &World) {
         let scenario = &world.scenario;
         let first = scenario.deeds.iter().find(|(_, deed)| deed.concerns_all());
@@ -212,7 +213,7 @@ impl Judges {
         let Some((created, _)) = created else {
             return;
         };
-        // All tries of its containers succeed.
+        // All runs of its containers succeed.
         let is_limited = scenario.qps > 0;
         if first < created + BYSTANDER || is_limited {
             return;
@@ -227,7 +228,7 @@ impl Judges {
     }
 }
 
-/// How many Events there are about each Job, and how many of them are Warnings.
+/// Counts the Events about each Job, and their Warnings.
 fn told(world: &World) -> BTreeMap<String, (usize, usize)> {
     let mut told: BTreeMap<String, (usize, usize)> = BTreeMap::new();
     for event in world.server.api.objects(Kind::Event) {
@@ -235,7 +236,7 @@ fn told(world: &World) -> BTreeMap<String, (usize, usize)> {
         let about = view["involvedObject"]["uid"].as_str().unwrap_or_default();
         let (events, warnings) = told.entry(about.to_owned()).or_default();
         *events += 1;
-        // That Pods failed is no obstacle.
+        // Failed Pods are no obstacle.
         let is_obstacle = view["type"] == "Warning" && view["reason"] != "FailureSummary";
         *warnings += usize::from(is_obstacle);
     }

@@ -1,4 +1,4 @@
-//! What Events tell is true, and there are not too many of them.
+//! Checks that Events are true, and that there are not too many.
 
 use std::collections::BTreeSet;
 
@@ -9,10 +9,10 @@ use super::{Judges, views};
 
 const JUDGE: &str = "events";
 
-/// The Event objects that a Job may have in so short a life: the field's own aggregation makes one of ten.
+/// Event objects that a Job may have in so short a life. client-go's aggregation makes one of ten.
 const MOST: usize = 60;
 
-/// What was seen that Events may tell of, in each history that the server had.
+/// The facts that Events may mention, from each history of the server.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Events {
     /// Namespace and name of each Pod.
@@ -27,7 +27,7 @@ impl Events {
         self.pods.insert((namespace, name));
     }
 
-    /// Takes in what was seen in a history that is no more.
+    /// Adds the facts of a lost history.
     pub(super) fn remember(&mut self, other: &Self) {
         self.pods.extend(other.pods.iter().cloned());
         self.conditions.extend(other.conditions.iter().cloned());
@@ -91,7 +91,7 @@ impl Judges {
             }
             _ => true,
         };
-        // In a history that is no more it may have been true.
+        // It may have been true in the lost history.
         let was_restored = self.unsettled_at > job.created_at;
         if !is_true && !was_restored && !job.is_meddled_with {
             let text = format!("{}: {reason}: {message}", job.name);
@@ -99,7 +99,7 @@ impl Judges {
         }
     }
 
-    /// There are not too many of them.
+    /// Judges the number of a Job's Events.
     pub(super) fn judge_event_count(&mut self, job: &str, count: usize) {
         let pods = self
             .pods

@@ -1,18 +1,19 @@
-//! The judges of a simulation. They see what the API server sees, and share nothing with the decisions.
+//! Judges the controllers' behaviour in a simulation. Judges see the API server's data and share no code with the
+//! controller's decisions.
 //!
-//! - [`counting`]: each Pod and index is counted once, and no Pod is let go before it is named.
-//! - [`pods`]: never more Pods than may be, no index twice, nothing after a verdict.
-//! - [`writes`]: no hot loop, no status that the server refuses, nobody else's objects.
-//! - [`delays`]: nothing is done before its time, nor long after it.
+//! - [`counting`]: each Pod and index is counted once, and no Pod loses its finalizer before a status names it.
+//! - [`pods`]: never too many Pods, no duplicate index, nothing after a verdict.
+//! - [`writes`]: no hot loop, no status that the server refuses, no write to foreign objects.
+//! - [`delays`]: nothing happens before its time, nor long after it.
 //! - [`cron_jobs`]: each run starts once, and no run beside another where that is forbidden.
-//! - [`events`]: what Events tell is true.
-//! - [`records`]: what is recorded of indexes is what became of their Pods.
+//! - [`events`]: Events are true.
+//! - [`records`]: index records agree with their Pods.
 //! - [`third_parties`]: a Job follows its spec at once, whatever third parties write; no name of a Pod comes back in a
 //!   later run.
-//! - `memory`: templates take no more memory than was given for them.
-//! - [`ending`]: what must hold at the end, when nothing goes wrong any more.
+//! - `memory`: templates stay within their memory limit.
+//! - [`ending`]: conditions that must hold at the end, after the last fault.
 //!
-//! Must not: ask the controller anything; what it says to people is brought by the world.
+//! Must not: query the controller. The world supplies its index records and its memory use.
 
 mod book;
 mod counting;
@@ -41,22 +42,22 @@ use super::{
 
 use book::{Job, Pod};
 
-/// How long it takes until all controllers know that the server was restored: the longest silence of a watch,
-/// and the time for which lists are not believed.
+/// Time after which all controllers know of a restore: the longest silence of a watch, and the time for which lists are
+/// not trusted. In milliseconds.
 const DOUBT: u64 = 100_000;
 
-/// True if only one controller writes statuses, in one history.
+/// Returns true if only one controller writes statuses, and the server is never restored.
 fn is_alone(scenario: &Scenario) -> bool {
     let others = [Profile::Two, Profile::Hostile, Profile::Backup];
     !scenario.is_elected && !others.iter().any(|it| scenario.profiles.contains(it))
 }
 
-/// True for troubles that delay or lose no call, answer or event.
+/// Returns true for faults that neither delay nor lose a call, response or event.
 fn is_local(profile: &Profile) -> bool {
     matches!(profile, Profile::People | Profile::Pods)
 }
 
-/// A call that a controller has made.
+/// A call by a controller.
 #[derive(Debug)]
 pub(crate) struct Called<'a> {
     pub(crate) at: u64,
@@ -65,25 +66,26 @@ pub(crate) struct Called<'a> {
     pub(crate) body: &'a [u8],
     pub(crate) code: u16,
     pub(crate) answer: &'a [u8],
-    /// It was refused because the scenario says so.
+    /// The server refused it because of a fault of the scenario.
     pub(crate) by_trouble: bool,
 }
 
-/// Something was written, by whom and when.
+/// Origin and time of a change.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Written {
     pub(crate) by: By,
-    /// Whether the controller that wrote it still lives.
+    /// The controller that wrote it still lives.
     pub(crate) is_current: bool,
-    /// Whether nobody waited for it any more.
+    /// No caller waited for it any more.
     pub(crate) is_unwanted: bool,
-    /// Whether it may have waited for a place in flight before it was sent.
+    /// It may have waited for a permit before it was sent.
     pub(crate) waited: bool,
     pub(crate) sent: u64,
     pub(crate) at: u64,
 }
 
-/// See the module's text.
+/// All judges and their record of the history. The world reports each call and change. The first finding ends the
+/// simulation, unless two histories cannot be distinguished.
 #[derive(Clone, Debug)]
 pub(crate) struct Judges {
     jobs: BTreeMap<String, Job>,
@@ -93,32 +95,32 @@ pub(crate) struct Judges {
     cron_jobs: cron_jobs::CronJobs,
     writes: writes::Writes,
     events: events::Events,
-    /// When a controller was started or killed last, or became the leader, or the server was restored.
+    /// Last time when a controller was started, was killed or gained the lead, or the server was restored.
     unsettled_at: u64,
-    /// When the server was restored last: until they know, controllers go by what is no more.
+    /// Last restore. Until controllers notice it, they act on a lost history.
     restored_at: Option<u64>,
-    /// Versions and UIDs of the Jobs and Pods of this history, and of those that are no more.
+    /// Versions and UIDs of the Jobs and Pods of this history, and of lost ones.
     versions: BTreeSet<(u64, Arc<str>)>,
     lost_versions: BTreeSet<(u64, Arc<str>)>,
-    /// An object had the same version in two histories: nobody can tell them apart.
+    /// An object had the same version in two histories, so they cannot be distinguished.
     is_undecidable: bool,
-    /// Whether two controllers may be at work at once.
+    /// Two controllers may work at once.
     is_shared: bool,
-    /// Whether a controller's time of day may be wrong.
+    /// A controller's wall clock may be wrong.
     are_clocks_set: bool,
-    /// Whether a write may have taken effect though its controller believes that it has not.
+    /// A write may have taken effect though its controller believes that it has not.
     are_writes_lost: bool,
-    /// Whether writes may wait long.
+    /// Writes may wait for long.
     is_limited: bool,
     /// The controllers run beside the built-in one, by `managedBy`.
     is_beside: bool,
-    /// Nothing but one controller writes statuses.
+    /// Only one controller writes statuses.
     is_alone: bool,
-    /// Only ordinary latency delays calls, answers and events.
+    /// Only ordinary latency delays calls, responses and events.
     is_way_short: bool,
-    /// The UIDs of Jobs that controllers have read one by one.
+    /// UIDs of Jobs that controllers have read one by one.
     looks: BTreeSet<String>,
-    /// How many Pods a status may list as uncounted.
+    /// Most Pods that a status may list as uncounted.
     max_uncounted: usize,
     findings: Vec<Finding>,
 }
@@ -150,7 +152,7 @@ impl Judges {
         }
     }
 
-    /// What was found first, if anything was.
+    /// Returns the first finding as an error.
     pub(crate) fn found(&mut self) -> Result<(), Finding> {
         match self.findings.is_empty() || self.is_undecidable {
             true => Ok(()),
@@ -162,7 +164,7 @@ impl Judges {
         self.findings.push(Finding { judge, text });
     }
 
-    /// A controller keeps templates of so many bytes, of which it may keep so many.
+    /// Compares the bytes of templates that a controller keeps with its limit.
     pub(crate) fn judge_memory(&mut self, held: usize, most: usize) {
         if held > most {
             self.find(
@@ -180,7 +182,8 @@ impl Judges {
         self.unsettled_at = at;
     }
 
-    /// The server has what it had when these judges were kept.
+    /// Restores the judges' record from the time of the backup. It keeps the counts of calls and the facts that Events
+    /// may mention.
     pub(crate) fn restored(&mut self, kept: Self, at: u64) {
         let (events, writes) = (self.events.clone(), self.writes.clone());
         let mut lost_versions = std::mem::take(&mut self.lost_versions);
@@ -193,13 +196,13 @@ impl Judges {
         self.restored_at = Some(at);
     }
 
-    /// Whether controllers may go by a history that is no more.
+    /// Returns true if controllers may still act on a lost history.
     fn is_in_doubt(&self, at: u64) -> bool {
         let restored = self.restored_at;
         restored.is_some_and(|restored| restored + DOUBT > at)
     }
 
-    /// A person has done something to a Pod that nobody may be blamed for.
+    /// Marks a Pod that a user has tampered with: no controller is to blame for the outcome.
     pub(crate) fn meddled(&mut self, pod: &Stored) {
         if let Some(pod) = self.pods.get_mut(&*pod.uid) {
             pod.is_meddled_with = true;
@@ -209,19 +212,19 @@ impl Judges {
         }
     }
 
-    /// The same for a Job: what its counters say may be wrong.
+    /// Marks a Job in the same way: its counters may be wrong.
     pub(crate) fn meddled_with_job(&mut self, uid: &str) {
         if let Some(job) = self.jobs.get_mut(uid) {
             job.is_meddled_with = true;
         }
     }
 
-    /// A controller has called the server.
+    /// Handles a call by a controller.
     pub(crate) fn called(&mut self, called: &Called<'_>) {
         self.judge_call(called);
     }
 
-    /// The server has changed something.
+    /// Handles a change on the server.
     pub(crate) fn changed(&mut self, change: &Change, written: Written) {
         if matches!(change.new.kind, Kind::Job | Kind::Pod) {
             let version = (change.new.version, Arc::clone(&change.new.uid));
@@ -282,7 +285,8 @@ impl Judges {
             self.writes.something_happened(job, written.by);
         }
         self.events.pod_seen(new);
-        // Whoever names a Job of another namespace, or by another name, is nobody's.
+        // An owner reference to a Job of another namespace, or with another name, is invalid: the Pod belongs to no
+        // Job.
         let is_its = |(uid, name): &&(String, String)| {
             let job = self.jobs.get(uid);
             job.is_some_and(|job| job.namespace == *new.namespace && job.name == *name)
@@ -312,13 +316,13 @@ impl Judges {
         }
     }
 
-    /// Nothing goes wrong any more, and CronJobs have had time for runs.
+    /// Judges after CronJobs had time for runs without faults.
     pub(crate) fn judge_runs(world: &mut World) -> Result<(), Finding> {
         world.judges.judge_pauses(world.at);
         world.judges.found()
     }
 
-    /// Nothing goes wrong any more, and all has had time to end.
+    /// Judges after everything had time to end without faults.
     pub(crate) fn judge_the_end(world: &mut World) -> Result<(), Finding> {
         let mut judges = std::mem::replace(&mut world.judges, Self::new(&world.scenario));
         judges.judge_ending(world);

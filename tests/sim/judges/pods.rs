@@ -1,4 +1,4 @@
-//! Never more Pods than may be, no index twice at once or again, nothing after a verdict.
+//! Checks that there are never too many Pods, no index runs twice at once or again, and no Pod follows a verdict.
 
 use lakh::embedded::apiserver::Stored;
 
@@ -11,7 +11,7 @@ use super::{
 const JUDGE: &str = "pods";
 
 impl Judges {
-    /// A controller has made a Pod.
+    /// Judges a controller's creation of a Pod.
     pub(super) fn judge_creation(
         &mut self,
         pod: &Stored,
@@ -32,8 +32,8 @@ impl Judges {
             self.find(JUDGE, text);
             return;
         }
-        // What a controller that is no more had sent may come late; its successor cannot know of it.
-        // So may a request that was given up long ago, after the Pod that its repetition made has gone.
+        // A request of a dead controller may arrive late, and its successor cannot know of it. The same holds for a
+        // request that was given up long ago, if the Pod of its retry has gone since.
         let mut pods = self.pods.values();
         let is_repeated = pods.any(|other| {
             other.is_gone && other.name == *pod.name && other.namespace == *pod.namespace
@@ -51,7 +51,7 @@ impl Judges {
             let same = others
                 .iter()
                 .filter(|other| other.view.index == Some(index));
-            // One that was stopped may be replaced at once, before anybody knows how it ends.
+            // A stopped Pod may be replaced at once, before its end is known.
             let is_replaced_at_once = job.view.spec.pod_replacement_policy != "Failed";
             let rival = same.clone().find(|other| {
                 let waits = other.view.phase == "Succeeded" && other.view.is_held;
@@ -63,8 +63,8 @@ impl Judges {
                     "{name} was made beside {} of the same index ({}), which is {}",
                     rival.name, index, rival.view.phase
                 );
-                // By the names of those that are gone two controllers may go on with different attempts, also if
-                // they were somebody else's.
+                // Two controllers may go on with different attempts, as they go by the names of gone Pods, including
+                // those of other owners.
                 let names = format!("{}-{index}-", job.name);
                 let of_index = |other: &&Pod| {
                     let is_its = other.job.as_deref() == Some(uid);
@@ -89,7 +89,7 @@ impl Judges {
         wrong.extend(self.repeated_name(uid, &pod.name, written));
         if let Some(group) = &view.pod_group {
             let key = (pod.namespace.to_string(), group.clone());
-            // That of a Job that is deleted goes with it, and who is deaf to that cannot know.
+            // The PodGroup of a deleted Job goes with it. A controller with a silent watch cannot know of that.
             if !self.pod_groups.contains(&key) && !job.is_deleting {
                 wrong.push(format!(
                     "{name} was made for PodGroup {group}, which is not there"
@@ -128,7 +128,7 @@ impl Judges {
         }
     }
 
-    /// Whether a Pod's index has failed too often for it.
+    /// Returns the fault if the Pod's index has already failed too often.
     fn one_try_too_many(&self, job: &str, pod: &PodView) -> Option<String> {
         let spec = &self.jobs[job].view.spec;
         let limit = spec
@@ -139,8 +139,8 @@ impl Judges {
             let all = pods.clone();
             all.filter(|other| other.job.as_deref() == Some(job) && other.view.index == pod.index)
         };
-        // As upstream, the failure count of an index is lost with a Pod that was stopped, or was to be, and with one
-        // that has lost its owner and is deleted before it can be adopted.
+        // As upstream, the failure count of an index is lost with a Pod that was stopped or was to be stopped. It is
+        // also lost with a Pod that has lost its owner and is deleted before its adoption.
         let is_lost = |other: &Pod| other.is_gone && other.view.job.is_none();
         if same().any(|other| other.was_stopped || other.was_given_up || is_lost(other)) {
             return None;

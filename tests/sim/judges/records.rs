@@ -1,6 +1,7 @@
-//! What controllers have recorded of indexes agrees with what became of their Pods.
+//! Checks that the controllers' index records agree with the Pods.
 //!
-//! A controller may not have seen all: then it says less, and never something else. What it acted on, it has seen.
+//! A controller may have missed events. Then its record has less, and never anything false. It must record each event
+//! that it acted on.
 
 use lakh::{
     record::IndexOutcome,
@@ -16,7 +17,7 @@ use crate::{casting::Profile, world::World};
 
 const JUDGE: &str = "records";
 
-/// What may keep news from a controller that lives, or make them others' news.
+/// Faults that may keep events from a living controller, or bring it events of foreign objects.
 const MISSES_NEWS: [Profile; 4] = [
     Profile::Watches,
     Profile::Backup,
@@ -25,12 +26,12 @@ const MISSES_NEWS: [Profile; 4] = [
 ];
 
 impl Judges {
-    /// What is recorded at the end is true; how many rows were looked at.
+    /// Judges the records at the end. Returns the number of rows judged.
     pub(super) fn judge_records(&mut self, world: &World) -> usize {
         let mut judged = 0;
         let profiles = &world.scenario.profiles;
         let hears_all = !MISSES_NEWS.iter().any(|it| profiles.contains(it));
-        // In a history that is no more there were other Pods.
+        // The lost history had other Pods.
         if self.restored_at.is_some() {
             return judged;
         }
@@ -68,14 +69,15 @@ impl Judges {
     }
 }
 
-/// The Pods of an index.
+/// Returns the Pods of an index.
 fn of_index<'a>(pods: &'a [&Pod], row: &RecordRow) -> impl Iterator<Item = &'a Pod> {
     let index = u64::from(row.index);
     let pods = pods.iter().copied();
     pods.filter(move |pod| pod.view.index == Some(index))
 }
 
-/// Rows that say what did not happen. Of a Pod that is gone, news may come a second time: it is taken for another then.
+/// Returns the rows that are false. The event of a Pod that is gone may come a second time, and then counts as another
+/// Pod.
 fn untrue(page: &RecordPage, pods: &[&Pod], hears_all: bool) -> Vec<String> {
     let mut wrong = Vec::new();
     for row in &page.rows {
@@ -96,14 +98,14 @@ fn untrue(page: &RecordPage, pods: &[&Pod], hears_all: bool) -> Vec<String> {
     wrong
 }
 
-/// Whether this is how the Pod ended, as far as that is said.
+/// Returns true if the Pod ended as recorded, as far as the record goes.
 fn ended_so(pod: &Pod, end: &RowEnd) -> bool {
     let view = &pod.view;
     let is_there = end.node.is_empty() || end.node == view.node;
     let code = end.cause.exit_code.map(i64::from);
     let has_code = code == view.exit_code || view.exits.iter().any(|(_, exit)| Some(*exit) == code);
     let is_so = match end.outcome {
-        // Whoever gives up Pods of lost nodes may have said else later.
+        // The collector of Pods of lost nodes may have changed the phase later.
         IndexOutcome::Succeeded => view.phase == "Succeeded" || pod.failed_after_all,
         IndexOutcome::Failed => view.phase == "Failed" && (has_code || pod.failed_after_all),
         IndexOutcome::Gone => pod.is_gone,
@@ -111,7 +113,7 @@ fn ended_so(pod: &Pod, end: &RowEnd) -> bool {
     is_there && is_so
 }
 
-/// What a controller must have seen, as it acted on it, and does not say.
+/// Returns the facts that a controller acted on and did not record.
 fn unrecorded(page: &RecordPage, job: &Job, pods: &[&Pod]) -> Vec<String> {
     let mut wrong = Vec::new();
     let status = &job.view.status;
@@ -126,7 +128,7 @@ fn unrecorded(page: &RecordPage, job: &Job, pods: &[&Pod]) -> Vec<String> {
                 "index {index} is completed, and recorded as {outcome:?}"
             ));
         }
-        // A Pod that was deleted counts as failed, and may succeed yet.
+        // A deleted Pod counts as failed, and may still succeed.
         if failed.contains(&index) && outcome.is_none() {
             wrong.push(format!(
                 "index {index} has failed, and is recorded as {outcome:?}"
@@ -142,7 +144,7 @@ fn unrecorded(page: &RecordPage, job: &Job, pods: &[&Pod]) -> Vec<String> {
     wrong
 }
 
-/// Rows with fewer tries than there were Pods, of which the controller has heard.
+/// Returns the rows that count fewer tries than Pods. Only valid if the controller received all events.
 fn uncounted_tries(page: &RecordPage, pods: &[&Pod]) -> Vec<String> {
     let rows = page.rows.iter();
     let wrong = rows.filter_map(|row| {

@@ -1,4 +1,5 @@
-//! A Job follows its spec at once, whatever third parties write; and no Pod has the name of one of an earlier run.
+//! Checks that a Job follows its spec at once, whatever third parties write, and that no Pod gets the name of one of an
+//! earlier run.
 
 use super::{Job, Judges, Pod, Written};
 use crate::casting::BUSY;
@@ -9,7 +10,8 @@ const JUDGE: &str = "third_parties";
 const IN_A_ROW: u64 = 30_000;
 
 impl Judges {
-    /// A third party writes counts into a status, which only a Job controller should, or sets the start time.
+    /// Notes a write of a third party to a status, as only a Job controller should make it: of counts, or of the start
+    /// time.
     pub(crate) fn wrote_as_job_controller(&mut self, name: &str, counts: bool, at: u64) {
         let Some(uid) = self.job_named(BUSY, name) else {
             return;
@@ -21,7 +23,7 @@ impl Judges {
         }
     }
 
-    /// The Job's Pods are as its spec says. To be asked when nothing else goes wrong.
+    /// Judges that the Job's Pods match its spec. Only valid while nothing else goes wrong.
     pub(crate) fn judge_promptness(&mut self, name: &str, at: u64) {
         let Some(uid) = self.job_named(BUSY, name) else {
             return;
@@ -62,8 +64,8 @@ impl Judges {
         }
     }
 
-    /// Returns the fault if a new Pod has the name of a Pod of an earlier run, which is gone. A creation whose answer was lost is
-    /// repeated under its name, in whatever run.
+    /// Returns the fault if a new Pod has the name of a Pod of an earlier run, which is gone. A creation with a lost
+    /// response is retried under its name, in whatever run.
     pub(super) fn repeated_name(&self, uid: &str, name: &str, written: Written) -> Option<String> {
         let run = self.jobs[uid].run;
         let mut pods = self.pods.values();
@@ -78,7 +80,7 @@ impl Judges {
         ))
     }
 
-    /// The name of a Pod of an earlier run that is gone.
+    /// Returns the name of a Pod of an earlier run that is gone.
     pub(crate) fn pod_of_an_earlier_run(&self, number: u16) -> Option<String> {
         let run_of = |pod: &Pod| Some(self.jobs.get(pod.job.as_ref()?)?.run);
         let pods = self.pods.values().filter(|pod| {
@@ -90,7 +92,7 @@ impl Judges {
         Some(names[at].to_owned())
     }
 
-    /// A kubelet has written by name the status of a Pod that is gone.
+    /// Judges a kubelet's status by name for a Pod that is gone.
     pub(crate) fn reported_late(&mut self, name: &str, code: u16) {
         if code < 300 && !self.are_writes_lost {
             self.find(
@@ -102,7 +104,7 @@ impl Judges {
 }
 
 impl Job {
-    /// Notes what its status says of runs, and when its spec was changed.
+    /// Notes the runs in its status, and changes of its spec.
     pub(super) fn note_run(&mut self, next: &super::views::JobView, at: u64) {
         let suspended = |view: &super::views::JobView| view.status.condition("Suspended").is_some();
         self.run += u64::from(suspended(&self.view) && !suspended(next));

@@ -1,6 +1,6 @@
-//! What judges read of objects: JSON into plain records.
+//! Parses the objects' JSON into plain records for the judges.
 //!
-//! Must not: use anything of the controller's own reading.
+//! Must not: use any of the controller's parsers.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use crate::replica::date;
 
-/// By which controllers hold Pods: in the place of the built-in one, or beside it.
+/// Finalizers of the controller in the place of the built-in one, and beside it.
 const FINALIZERS: [&str; 2] = ["batch.kubernetes.io/job-tracking", "lakh.dev/job-tracking"];
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -65,7 +65,7 @@ struct SuccessRule {
 }
 
 impl SuccessPolicy {
-    /// Whether one of its rules is met when these indexes are done.
+    /// Returns true if these completed indexes meet one of its rules.
     pub(super) fn is_met(&self, done: &BTreeSet<u64>) -> bool {
         self.rules.iter().any(|rule| {
             let named = rule.succeeded_indexes.as_deref().map(indexes);
@@ -98,28 +98,29 @@ struct ExitCodes {
 }
 
 impl JobSpec {
-    /// Whether there are failures that count as nothing.
+    /// Returns true if some failures are ignored.
     pub(super) fn ignores_failures(&self) -> bool {
         let mut policies = self.pod_failure_policy.iter();
         policies.any(|policy| policy.rules.iter().any(|rule| rule.action == "Ignore"))
     }
 
-    /// True if the policy fails the Job for this Pod.
+    /// Returns true if the policy fails the Job for this Pod.
     pub(super) fn fails_job(&self, pod: &PodView) -> bool {
         self.rules_on(pod, "FailJob")
     }
 
-    /// True if the policy fails the index of this Pod.
+    /// Returns true if the policy fails the index of this Pod.
     pub(super) fn fails_index(&self, pod: &PodView) -> bool {
         self.rules_on(pod, "FailIndex")
     }
 
-    /// True if the policy ignores this Pod's failure.
+    /// Returns true if the policy ignores this Pod's failure.
     pub(super) fn ignores(&self, pod: &PodView) -> bool {
         self.rules_on(pod, "Ignore")
     }
 
-    /// True if the first rule has this action and matches an exit code. Scenarios put such a rule first, with `In`.
+    /// Returns true if the first rule has this action and matches an exit code. Scenarios put such a rule first, with
+    /// `In`.
     fn rules_on(&self, pod: &PodView, action: &str) -> bool {
         let rules = self.pod_failure_policy.as_ref().map(|policy| &policy.rules);
         let first = rules.and_then(|rules| rules.first());
@@ -172,13 +173,13 @@ pub(super) struct Condition {
 }
 
 impl JobStatus {
-    /// The condition of this kind, if it is true.
+    /// Returns the condition of this type if it is true.
     pub(super) fn condition(&self, kind: &str) -> Option<&Condition> {
         let mut conditions = self.conditions.iter();
         conditions.find(|condition| condition.kind == kind && condition.status == "True")
     }
 
-    /// How it has ended.
+    /// Returns the final condition.
     fn end(&self) -> Option<&Condition> {
         self.condition("Complete").or(self.condition("Failed"))
     }
@@ -187,17 +188,17 @@ impl JobStatus {
         self.end().is_some()
     }
 
-    /// When it has ended, as it says itself.
+    /// Returns the time of the final condition.
     pub(super) fn finished_at(&self) -> Option<u64> {
         at(self.end()?.since.as_deref()?)
     }
 
-    /// When its clock was started.
+    /// Returns the start time.
     pub(super) fn started_at(&self) -> Option<u64> {
         at(self.start_time.as_deref()?)
     }
 
-    /// Whether it tells how the Job ends.
+    /// Returns true if the status has a verdict on the Job.
     pub(super) fn has_verdict(&self) -> bool {
         let announced = self.condition("FailureTarget");
         let announced = announced.or(self.condition("SuccessCriteriaMet"));
@@ -210,12 +211,12 @@ impl JobStatus {
 }
 
 impl JobView {
-    /// When it fails for having been active too long.
+    /// Returns the time of the active deadline.
     pub(super) fn deadline(&self) -> Option<u64> {
         Some(self.status.started_at()? + self.spec.active_deadline_seconds? * 1_000)
     }
 
-    /// The UID of the CronJob that has made it.
+    /// Returns the UID of the CronJob that owns it.
     pub(super) fn cron_job(&self) -> Option<&str> {
         let mut owners = self.metadata.owner_references.iter();
         let owner = owners.find(|owner| owner.controller && owner.kind == "CronJob")?;
@@ -248,14 +249,15 @@ struct CronJobStatus {
 }
 
 impl CronJobView {
-    /// Of which time its last run is.
+    /// Returns the scheduled time of its last run.
     pub(super) fn last_run(&self) -> Option<u64> {
         at(self.status.last_schedule_time.as_deref()?)
     }
 }
 
 impl CronJobSpec {
-    /// True if the schedule has a run at this minute since 1970. Scenarios schedule every or every other minute.
+    /// Returns true if the schedule has a run at this minute since 1970. Scenarios schedule every or every other
+    /// minute.
     pub(super) fn may_run_at(&self, minute: i64) -> bool {
         let zone = self.time_zone.as_deref().unwrap_or("Etc/UTC");
         let zone = jiff::tz::TimeZone::get(zone).expect("a zone");
@@ -269,13 +271,13 @@ impl CronJobSpec {
     }
 }
 
-/// How long after the world's begin a text says that something was.
+/// Converts a timestamp to milliseconds since the world began.
 fn at(text: &str) -> Option<u64> {
     let at = text.parse::<jiff::Timestamp>().ok()?.as_millisecond();
     u64::try_from(at - date(0).as_millis()).ok()
 }
 
-/// The indexes of a text like `0,2-4`.
+/// Parses indexes like `0,2-4`.
 pub(super) fn indexes(text: &str) -> BTreeSet<u64> {
     let mut all = BTreeSet::new();
     for part in text.split(',').filter(|part| !part.is_empty()) {
@@ -287,20 +289,20 @@ pub(super) fn indexes(text: &str) -> BTreeSet<u64> {
     all
 }
 
-/// A Pod, as far as it matters.
+/// The fields of a Pod that the judges use.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PodView {
-    /// The UID of the Job that its controller reference names, and the Job's name.
+    /// UID and name of the Job in its controller reference.
     pub(super) job: Option<(String, String)>,
     pub(super) index: Option<u64>,
     pub(super) phase: String,
     pub(super) is_deleting: bool,
     pub(super) is_held: bool,
-    /// With which its first container ended, or an init container before that could start.
+    /// Exit code of its first container, or of an init container that failed before.
     pub(super) exit_code: Option<i64>,
-    /// With which its containers have ended, by name.
+    /// Exit codes of its containers, by name.
     pub(super) exits: Vec<(String, i64)>,
-    /// The node that it was given to; empty if none.
+    /// Node that it is bound to; empty if none.
     pub(super) node: String,
     /// The PodGroup that it is scheduled with.
     pub(super) pod_group: Option<String>,
@@ -387,7 +389,7 @@ impl PodView {
         Self::of(pod, raw.metadata, (exit_code, all), pod_group)
     }
 
-    /// Reads it as it is later. Its group never changes, and its container has ended only once it has itself.
+    /// Reads a later version of the Pod. Its group never changes, and its container has ended only once the Pod has.
     pub(super) fn after(&self, pod: &Stored) -> Self {
         if pod.has_ended() && self.exit_code.is_none() {
             return Self::read(pod);
@@ -428,7 +430,7 @@ impl PodView {
     }
 }
 
-/// Reads what is asked for of an object.
+/// Parses an object into the fields of `T`.
 pub(super) fn read<'a, T: Deserialize<'a>>(object: &'a Stored) -> T {
     read_text(object.bytes())
 }

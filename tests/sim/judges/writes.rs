@@ -1,4 +1,4 @@
-//! No hot loop, no status that the server refuses, no object of another namespace or UID, no write of one who does not
+//! Checks calls: no hot loop, no status that the server refuses, no foreign namespace or UID, no write without the
 //! lead.
 
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ const JUDGE: &str = "writes";
 /// The name of the built-in controller.
 const BUILT_IN: &str = "kubernetes.io/job-controller";
 
-/// What a call's body says of the object that it means.
+/// The identity of the target object in a call's body.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Body {
@@ -32,7 +32,7 @@ struct Identity {
     owner_references: Vec<Owner>,
 }
 
-/// The UID of a Job in an answer.
+/// The UID of a Job in a response.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Read {
@@ -44,36 +44,36 @@ struct Owner {
     uid: Option<String>,
 }
 
-/// What is known of the calls about a Job.
+/// The budget of calls about a Job.
 #[derive(Clone, Copy, Debug)]
 struct Account {
     /// Calls that may still be made.
     credit: i64,
-    /// When credit was given last for time alone.
+    /// Last time up to which elapsed time was credited.
     at: u64,
 }
 
-/// A Job's first calls.
+/// A Job's initial budget.
 const START: i64 = 60;
 
-/// For each thing that others do to the Job or its Pods, and for each Pod that is made: to list, to free, to count,
-/// to delete, to make the next one, and some tries of each.
+/// Calls allowed for each change of the Job or its Pods by another client: to list, to remove the finalizer, to count,
+/// to delete, to create the next Pod, and some retries of each.
 const PER_CHANGE: i64 = 8;
 
-/// A Job that stands still is looked at this often; upstream's queue goes down to once in 1,000 s.
+/// An idle Job may be synced this often; upstream's queue goes down to once in 1,000 s.
 const MILLIS_PER_CALL: u64 = 1_000;
 
-/// See the module's text.
+/// Call budgets of Jobs and Leases. Each call costs one; elapsed time and changes add to the budget.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Writes {
-    /// By the Job's UID, or by whose Lease it is.
+    /// Keyed by the Job's UID, or by the candidate for a Lease.
     accounts: BTreeMap<String, Account>,
-    /// How many there were in all.
+    /// Number of all calls.
     pub(super) count: u64,
 }
 
 impl Writes {
-    /// Something was done to a Job or its Pods; what others do gives a reason for calls.
+    /// Credits a change of a Job or its Pods. Changes by other clients are a reason for several calls.
     pub(super) fn something_happened(&mut self, job: &str, by: By) {
         let more = match by {
             By::Controller(_) => 1,
@@ -84,7 +84,7 @@ impl Writes {
         }
     }
 
-    /// A call was made about a Job; whether there are too many.
+    /// Charges a call about a Job. Returns true if there are too many.
     fn spend(&mut self, job: &str, at: u64) -> bool {
         self.count += 1;
         let account = self
@@ -117,7 +117,7 @@ impl Judges {
         let (namespace, resource, name) = (part(1), part(2), part(3));
         let is_status = part(4) == "status";
         let says = || String::from_utf8_lossy(called.answer).into_owned();
-        // A status for a Job of another UID is refused by that.
+        // The UID in the body makes the server refuse a status for a Job of another UID.
         let body: Body = serde_json::from_slice(called.body).unwrap_or_default();
         let uid = match method {
             "DELETE" => &body.preconditions.uid,
@@ -173,7 +173,7 @@ impl Judges {
                 let pod = pod.map(|pod| (pod.view.job.clone(), pod.job.clone()));
                 if let Some((Some((job, _)), _)) = &pod
                     && !self.is_job_of(job, namespace)
-                    // A Pod that names no Job of its namespace is set free, as upstream does it, and no more.
+                    // A Pod without a Job in its namespace only loses its finalizer, as upstream.
                     && method == "DELETE"
                     && code < 300
                 {
@@ -202,14 +202,14 @@ impl Judges {
         }
     }
 
-    /// Who stands for election, or shares, writes the Lease when it is due, and tries again a few times.
+    /// Charges a write of the Lease: a candidate writes it when it is due, with a few retries.
     pub(crate) fn judge_lease(&mut self, who: Who, at: u64) {
         if self.writes.spend(&format!("the Lease of {who:?}"), at) {
             self.find(JUDGE, format!("{who:?} writes the Lease too often"));
         }
     }
 
-    /// Where one of several controllers leads, nobody else sends a write.
+    /// Judges a write under leader election: only the leader may send one.
     pub(crate) fn judge_lead(&mut self, who: Who, holder: &str, method: &str, path: &str) {
         if who.1.to_string() != holder {
             let text = format!("{who:?} sends {method} {path} while {holder:?} leads");
@@ -217,7 +217,7 @@ impl Judges {
         }
     }
 
-    /// A controller has read a Job.
+    /// Notes that a controller has read a Job.
     fn note_look(&mut self, called: &Called<'_>) {
         if called.code >= 300 || !called.path.contains("/jobs/") {
             return;
@@ -228,7 +228,7 @@ impl Judges {
         }
     }
 
-    /// A controller has made a Pod a Job's: only after it has seen on the server that the Job is that one.
+    /// Judges an adoption: the controller must have read the Job from the server and seen its UID before.
     pub(super) fn judge_adoption(&mut self, before: &PodView, now: &PodView, at: u64) {
         let Some((job, name)) = now.job.as_ref().filter(|_| before.job.is_none()) else {
             return;
@@ -239,7 +239,7 @@ impl Judges {
         }
     }
 
-    /// True for a Job of another controller.
+    /// Returns true for a Job of another controller.
     pub(super) fn is_external(&self, job: &Job) -> bool {
         let named = job.view.spec.managed_by.as_deref();
         match self.is_beside {
@@ -248,7 +248,8 @@ impl Judges {
         }
     }
 
-    /// A controller has deleted a Pod: one that it still holds counts as failed, and so only where the Job fails.
+    /// Judges a controller's deletion of a Pod. A running Pod with its finalizer will count as failed, so it may only
+    /// be deleted if the Job fails.
     fn judge_stop(&mut self, namespace: &str, name: &str, at: u64) {
         let is_it = |pod: &&Pod| pod.namespace == namespace && pod.name == name && !pod.is_gone;
         let pod = self.pods.values().find(is_it);
@@ -275,7 +276,8 @@ impl Judges {
         job.map(|(uid, _)| uid.clone())
     }
 
-    /// Whether a Job is, or was, in this namespace; Pods whose Job nobody has heard of are freed, too.
+    /// Returns true if a Job is, or was, in this namespace, or is unknown. Pods of an unknown Job lose their
+    /// finalizers, too.
     fn is_job_of(&self, uid: &str, namespace: &str) -> bool {
         self.jobs
             .get(uid)

@@ -3,7 +3,7 @@
 use crate::model::{CompactIndex, PodTable, Slot};
 
 use super::{
-    super::{effect::CreationId, job::Basis},
+    super::{effect::CreationId, job::JobContext},
     Counting, Tally,
     holders::Holders,
     look::{holds_index, index_of},
@@ -16,7 +16,7 @@ impl Counting {
     /// Panics if a sum, a set or a list differs from one computed anew from the Pods and the creations in flight.
     pub(in crate::decide) fn check<'a>(
         &self,
-        basis: &Basis<'_>,
+        context: &JobContext<'_>,
         pods: &PodTable,
         creations: impl Iterator<Item = &'a CreationId>,
     ) {
@@ -26,15 +26,15 @@ impl Counting {
         let mut active = Holders::default();
         for (at, tracked) in self.pods.iter().enumerate() {
             let slot = Slot(u32::try_from(at).expect("fewer than 2^32 Pods"));
-            let is_invalid = self.has_invalid_index(basis, tracked);
+            let is_invalid = self.has_invalid_index(context, tracked);
             tally.share(slot, tracked, is_invalid, true);
-            let index = index_of(basis, tracked);
-            holders.extend(index.filter(|_| holds_index(basis, tracked)));
+            let index = index_of(context, tracked);
+            holders.extend(index.filter(|_| holds_index(context, tracked)));
             if let Some(index) = index {
                 if tracked.stage == Stage::Delayed {
                     kept.push((index, slot));
                 }
-                if basis.spec.per_index.is_some() && tracked.has(Facts::ACTIVE) {
+                if context.spec.per_index.is_some() && tracked.has(Facts::ACTIVE) {
                     active.take(index);
                 }
             }
@@ -45,7 +45,7 @@ impl Counting {
                         "{slot:?}: {tracked:?}, {pod:?}"
                     );
                     let count = tracked.number.map(CompactIndex::get);
-                    let counts = basis.spec.is_indexed() || count == self.names.count_of(pod);
+                    let counts = context.spec.is_indexed() || count == self.names.count_of(pod);
                     assert!(counts, "{slot:?}: {count:?}, {pod:?}");
                 }
                 None => assert_eq!(tracked.stage, Stage::Live, "{slot:?}: a Pod that is gone"),
@@ -68,7 +68,7 @@ impl Counting {
             let needless = active.contains(index) || self.indexes.is_over(index);
             assert!(!needless, "{slot:?} is kept for {index}");
         }
-        let successes = Successes::new(basis.spec.success.as_ref(), self.indexes.completed());
+        let successes = Successes::new(context.spec.success.as_ref(), self.indexes.completed());
         assert_eq!(self.successes, successes, "a success was lost");
     }
 }

@@ -34,7 +34,7 @@ use crate::model::{
     CompactIndex, FailureAction, Job, JobStatus, Limits, PodPhase, PodRecord, PodTable, Slot, Slots,
 };
 
-use super::job::Basis;
+use super::job::JobContext;
 
 use self::{
     delayed_deletion::DelayedDeletions,
@@ -122,7 +122,7 @@ impl Counting {
     /// Handles the current record of the Pod in a slot, or `None` if the Pod is gone.
     pub(super) fn handle_pod(
         &mut self,
-        basis: &Basis<'_>,
+        context: &JobContext<'_>,
         slot: Slot,
         pod: Option<&PodRecord>,
     ) -> Heard {
@@ -130,33 +130,33 @@ impl Counting {
         let mut heard = Heard::default();
         let mut tracked = self.pods[slot];
         let is_new = tracked.stage == Stage::Live && !tracked.has(Facts::FINALIZER);
-        let was_ignored = self.is_freed_as_ignored(basis, &tracked);
-        self.share(basis, slot, &tracked, false);
+        let was_ignored = self.is_freed_as_ignored(context, &tracked);
+        self.share(context, slot, &tracked, false);
         if let Some(index) = tracked.number.filter(|_| tracked.stage == Stage::Delayed) {
             self.delayed.remove(index.get());
         }
         if let Some(pod) = pod {
             tracked.see(pod);
-            self.give_number(basis, &mut tracked, pod);
+            self.give_number(context, &mut tracked, pod);
             let new_ruling = pod.phase == PodPhase::Failed && {
-                let (ruling, fails_job) = policy_on(basis, pod);
+                let (ruling, fails_job) = policy_on(context, pod);
                 heard.fails_job = fails_job;
                 tracked.rule(ruling)
             };
             let may_be_listed = is_new && tracked.has(Facts::FINALIZER) && !pod.is_active();
-            let listed = (may_be_listed && !basis.is_over)
+            let listed = (may_be_listed && !context.is_over)
                 .then(|| self.naming.take_over(pod.uid, slot))
                 .flatten();
             let input = match listed {
                 Some(end) => Input::BeingListed(end),
-                None => self.input(basis, slot, &mut tracked, pod, new_ruling),
+                None => self.input(context, slot, &mut tracked, pod, new_ruling),
             };
             tracked.stage = tracked.stage.after(input);
             if !tracked.has(Facts::FINALIZER) {
                 tracked.facts.set(Facts::REMOVAL, false);
                 tracked.facts.set(Facts::REMOVAL_SENT, false);
             }
-            self.queue_work(basis, slot, &mut tracked);
+            self.queue_work(context, slot, &mut tracked);
         } else {
             match tracked.stage {
                 Stage::Listed(_) => self.uncounted.release_slot(slot),
@@ -168,19 +168,19 @@ impl Counting {
                 | Stage::Skipped
                 | Stage::Settled => {}
             }
-            if let Some(count) = tracked.number.filter(|_| !basis.spec.is_indexed()) {
+            if let Some(count) = tracked.number.filter(|_| !context.spec.is_indexed()) {
                 self.names.give_back_count(count.get());
             }
             let stage = tracked.stage.after(Input::Gone);
             tracked = Tracked::default();
             tracked.stage = stage;
         }
-        self.note_name(basis, slot, &tracked, pod);
-        self.share(basis, slot, &tracked, true);
+        self.note_name(context, slot, &tracked, pod);
+        self.share(context, slot, &tracked, true);
         self.pods[slot] = tracked;
-        if let Some(index) = index_of(basis, &tracked).filter(|_| tracked.has(Facts::ACTIVE)) {
+        if let Some(index) = index_of(context, &tracked).filter(|_| tracked.has(Facts::ACTIVE)) {
             // The index's failed Pod was kept until this Pod came.
-            self.release_delayed(basis, index);
+            self.release_delayed(context, index);
         }
         self.changed = true;
         let is_ignored = was_ignored && !tracked.has(Facts::FINALIZER);
@@ -189,17 +189,17 @@ impl Counting {
     }
 
     /// Returns true if a Pod is losing its finalizer because a policy ignores its failure.
-    fn is_freed_as_ignored(&self, basis: &Basis<'_>, tracked: &Tracked) -> bool {
+    fn is_freed_as_ignored(&self, context: &JobContext<'_>, tracked: &Tracked) -> bool {
         tracked.ruling == Ruling::IGNORED
             && tracked.has(Facts::FINALIZER)
             && matches!(tracked.stage, Stage::Stopped | Stage::Skipped)
-            && !self.has_invalid_index(basis, tracked)
-            && !basis.is_over
+            && !self.has_invalid_index(context, tracked)
+            && !context.is_over
     }
 
     /// Sets the Pod's completion index or the count in its name.
-    fn give_number(&mut self, basis: &Basis<'_>, tracked: &mut Tracked, pod: &PodRecord) {
-        if basis.spec.is_indexed() {
+    fn give_number(&mut self, context: &JobContext<'_>, tracked: &mut Tracked, pod: &PodRecord) {
+        if context.spec.is_indexed() {
             tracked.number = pod.index;
         } else if tracked.number.is_none()
             && let Some(count) = self.names.count_of(pod)
@@ -212,15 +212,15 @@ impl Counting {
     /// Keeps the next Pod of an index from the name of an existing one.
     fn note_name(
         &mut self,
-        basis: &Basis<'_>,
+        context: &JobContext<'_>,
         slot: Slot,
         tracked: &Tracked,
         pod: Option<&PodRecord>,
     ) {
         self.names.forget_ended(slot);
         if let Some(pod) = pod
-            && let Some(index) = index_of(basis, tracked)
-            && !holds_index(basis, tracked)
+            && let Some(index) = index_of(context, tracked)
+            && !holds_index(context, tracked)
             && !self.indexes.is_done(index)
         {
             self.names.ended(slot, index, pod);
@@ -230,7 +230,7 @@ impl Counting {
     /// Translates a Pod's record into an input for its stage.
     fn input(
         &mut self,
-        basis: &Basis<'_>,
+        context: &JobContext<'_>,
         slot: Slot,
         tracked: &mut Tracked,
         pod: &PodRecord,
@@ -244,21 +244,21 @@ impl Counting {
             }
             return Input::Freed;
         }
-        if basis.is_over {
+        if context.is_over {
             return Input::JobOver;
         }
         match tracked.stage {
-            Stage::Live | Stage::Delayed => self.first_look(basis, slot, tracked, pod),
+            Stage::Live | Stage::Delayed => self.first_look(context, slot, tracked, pod),
             // Its index has failed with it, and an index keeps its first result.
-            Stage::Ended(End::Failure) if self.index_has_failed(basis, tracked) => Input::Seen,
+            Stage::Ended(End::Failure) if self.index_has_failed(context, tracked) => Input::Seen,
             Stage::Ended(End::Failure) if pod.phase == PodPhase::Succeeded => {
                 self.failures.success(pod.finished_at());
-                self.succeed(basis, slot, tracked)
+                self.succeed(context, slot, tracked)
             }
-            Stage::Ended(End::Failure) if new_ruling => self.fail(basis, slot, tracked, pod),
+            Stage::Ended(End::Failure) if new_ruling => self.fail(context, slot, tracked, pod),
             Stage::Stopped if pod.phase.is_terminal() && !tracked.has(Facts::REMOVAL_SENT) => {
                 tracked.facts.set(Facts::REMOVAL, false);
-                self.first_look(basis, slot, tracked, pod)
+                self.first_look(context, slot, tracked, pod)
             }
             _ => Input::Seen,
         }
@@ -267,7 +267,7 @@ impl Counting {
     /// Evaluates a Pod that has the finalizer and is not being counted yet.
     fn first_look(
         &mut self,
-        basis: &Basis<'_>,
+        context: &JobContext<'_>,
         slot: Slot,
         tracked: &Tracked,
         pod: &PodRecord,
@@ -277,25 +277,25 @@ impl Counting {
             return Input::WasListed(end);
         }
         let was_stopped = self.stopped_before.contains(slot.0);
-        match ended_how(basis, pod) {
+        match ended_how(context, pod) {
             _ if was_stopped && pod.is_terminating() => Input::Stopped,
             None => Input::Seen,
-            Some(_) if self.has_invalid_index(basis, tracked) => Input::Ignored,
+            Some(_) if self.has_invalid_index(context, tracked) => Input::Ignored,
             Some(End::Success) => {
                 self.failures.success(pod.finished_at());
-                self.succeed(basis, slot, tracked)
+                self.succeed(context, slot, tracked)
             }
             Some(End::Failure) => {
                 self.failures.failure(pod.finished_at());
-                self.fail(basis, slot, tracked, pod)
+                self.fail(context, slot, tracked, pod)
             }
         }
     }
 
     /// Queues a succeeded Pod for the next status write. A success of an index that has failed for good comes too late:
     /// the API server rejects a status with both.
-    fn succeed(&mut self, basis: &Basis<'_>, slot: Slot, tracked: &Tracked) -> Input {
-        let Some(index) = index_of(basis, tracked) else {
+    fn succeed(&mut self, context: &JobContext<'_>, slot: Slot, tracked: &Tracked) -> Input {
+        let Some(index) = index_of(context, tracked) else {
             self.naming.by_uid.push_back(slot);
             return Input::Succeeded;
         };
@@ -303,10 +303,10 @@ impl Counting {
             return Input::Ignored;
         }
         if self.indexes.complete(index) {
-            if let Some(policy) = &basis.spec.success {
+            if let Some(policy) = &context.spec.success {
                 self.successes.add(policy, index);
             }
-            self.release_delayed(basis, index);
+            self.release_delayed(context, index);
         }
         if self.indexes.is_stored(index) {
             return Input::IndexStored;
@@ -316,14 +316,20 @@ impl Counting {
     }
 
     /// Handles a failed Pod: it fails its index, is kept for it, or counts.
-    fn fail(&mut self, basis: &Basis<'_>, slot: Slot, tracked: &Tracked, pod: &PodRecord) -> Input {
-        let index = index_of(basis, tracked);
-        let Some(index) = index.filter(|_| basis.spec.per_index.is_some()) else {
+    fn fail(
+        &mut self,
+        context: &JobContext<'_>,
+        slot: Slot,
+        tracked: &Tracked,
+        pod: &PodRecord,
+    ) -> Input {
+        let index = index_of(context, tracked);
+        let Some(index) = index.filter(|_| context.spec.per_index.is_some()) else {
             return self.count_failure(slot, tracked.ruling);
         };
-        if fails_index(basis, tracked, pod) {
+        if fails_index(context, tracked, pod) {
             self.indexes.fail(index);
-            self.release_delayed(basis, index);
+            self.release_delayed(context, index);
         }
         let before = pod.failure.as_ref().map(|facts| facts.counts);
         let failures = before
@@ -334,8 +340,8 @@ impl Counting {
         if needs_none || !self.delayed.would_keep(index, failures, finished) {
             return self.count_failure(slot, tracked.ruling);
         }
-        self.release_delayed(basis, index);
-        let backoff = basis.limits.pod_failure_backoff;
+        self.release_delayed(context, index);
+        let backoff = context.limits.pod_failure_backoff;
         self.delayed
             .keep((index, slot), failures, finished, backoff);
         Input::Kept
@@ -351,19 +357,19 @@ impl Counting {
     }
 
     /// Stops keeping the failed Pod of an index: it may be counted and deleted.
-    fn release_delayed(&mut self, basis: &Basis<'_>, index: u32) {
+    fn release_delayed(&mut self, context: &JobContext<'_>, index: u32) {
         let Some(slot) = self.delayed.remove(index) else {
             return;
         };
         let input = self.count_failure(slot, self.pods[slot].ruling);
-        self.happens(basis, slot, input);
+        self.happens(context, slot, input);
         self.changed = true;
     }
 
     /// Stops keeping failed Pods for all indexes.
-    pub(super) fn release_all_delayed(&mut self, basis: &Basis<'_>) {
+    pub(super) fn release_all_delayed(&mut self, context: &JobContext<'_>) {
         while let Some(index) = self.delayed.first() {
-            self.release_delayed(basis, index);
+            self.release_delayed(context, index);
         }
     }
 
@@ -384,30 +390,30 @@ impl Counting {
     }
 
     /// Releases every Pod that has its finalizer, uncounted.
-    pub(super) fn let_go_of_all(&mut self, basis: &Basis<'_>) {
+    pub(super) fn let_go_of_all(&mut self, context: &JobContext<'_>) {
         self.delayed.clear();
         let slots = 0..u32::try_from(self.pods.len()).unwrap_or(u32::MAX);
         for slot in slots.map(Slot) {
             if self.pods[slot].has(Facts::FINALIZER) {
-                self.happens(basis, slot, Input::JobOver);
+                self.happens(context, slot, Input::JobOver);
             }
         }
     }
 
     /// Releases the Pods that have not ended, once a verdict stands and no Pod is active. They count as failed if the
     /// Job fails and no policy ignores them. They do not count if it succeeds.
-    pub(super) fn settle_live(&mut self, basis: &Basis<'_>, pods: &PodTable) {
+    pub(super) fn settle_live(&mut self, context: &JobContext<'_>, pods: &PodTable) {
         for slot in self.tally.live_slots.clone() {
             let slot = Slot(slot);
-            let fails = basis.fails && !self.has_invalid_index(basis, &self.pods[slot]);
+            let fails = context.fails && !self.has_invalid_index(context, &self.pods[slot]);
             let pod = pods.get(slot).filter(|_| fails);
-            let ruling = pod.map_or(Ruling::Open, |pod| policy_on(basis, pod).0);
+            let ruling = pod.map_or(Ruling::Open, |pod| policy_on(context, pod).0);
             let counts = fails && ruling != Ruling::IGNORED;
             if counts {
                 self.naming.by_uid.push_back(slot);
                 self.changed = true;
             }
-            self.change(basis, slot, |tracked| {
+            self.change(context, slot, |tracked| {
                 tracked.ruling = ruling;
                 tracked.stage = tracked.stage.after(match counts {
                     true => Input::Failed,
@@ -418,66 +424,66 @@ impl Counting {
     }
 
     /// Releases the Pods that have not ended, uncounted.
-    pub(super) fn stop_live(&mut self, basis: &Basis<'_>) {
+    pub(super) fn stop_live(&mut self, context: &JobContext<'_>) {
         for slot in self.tally.live_slots.clone() {
-            self.happens(basis, Slot(slot), Input::Stopped);
+            self.happens(context, Slot(slot), Input::Stopped);
         }
     }
 
     /// Deletes every active Pod. If the Job does not fail, they must not count as failed, so they lose their finalizer
     /// first.
     #[doc(alias = "deleteActivePods")]
-    pub(super) fn delete_active(&mut self, basis: &Basis<'_>) {
+    pub(super) fn delete_active(&mut self, context: &JobContext<'_>) {
         for slot in self.tally.active_slots.clone() {
-            self.delete(basis, Slot(slot), basis.fails);
+            self.delete(context, Slot(slot), context.fails);
         }
     }
 
     /// Deletes a Pod. Its finalizer is removed first, so it is never counted.
-    pub(super) fn delete_uncounted(&mut self, basis: &Basis<'_>, slot: Slot) {
-        self.delete(basis, slot, false);
+    pub(super) fn delete_uncounted(&mut self, context: &JobContext<'_>, slot: Slot) {
+        self.delete(context, slot, false);
     }
 
-    fn delete(&mut self, basis: &Basis<'_>, slot: Slot, counts: bool) {
+    fn delete(&mut self, context: &JobContext<'_>, slot: Slot, counts: bool) {
         if !self.pods[slot].has(Facts::TO_DELETE) {
-            self.change(basis, slot, |tracked| {
+            self.change(context, slot, |tracked| {
                 tracked.facts.set(Facts::TO_DELETE, true);
             });
         }
         if !counts && self.pods[slot].stage == Stage::Live {
-            self.happens(basis, slot, Input::Stopped);
+            self.happens(context, slot, Input::Stopped);
         }
     }
 
     /// Applies an input to a Pod's stage.
-    fn happens(&mut self, basis: &Basis<'_>, slot: Slot, input: Input) {
-        self.change(basis, slot, |tracked| {
+    fn happens(&mut self, context: &JobContext<'_>, slot: Slot, input: Input) {
+        self.change(context, slot, |tracked| {
             tracked.stage = tracked.stage.after(input);
         });
     }
 
     /// Changes a tracked Pod, updates the sums and queues the writes that follow.
-    fn change(&mut self, basis: &Basis<'_>, slot: Slot, change: impl FnOnce(&mut Tracked)) {
+    fn change(&mut self, context: &JobContext<'_>, slot: Slot, change: impl FnOnce(&mut Tracked)) {
         let mut tracked = self.pods[slot];
-        self.share(basis, slot, &tracked, false);
+        self.share(context, slot, &tracked, false);
         change(&mut tracked);
-        self.queue_work(basis, slot, &mut tracked);
-        self.share(basis, slot, &tracked, true);
+        self.queue_work(context, slot, &mut tracked);
+        self.share(context, slot, &tracked, true);
         self.pods[slot] = tracked;
     }
 
     /// Adds a Pod to the sums and to the holders of its index, or removes it.
     #[inline(always)]
-    fn share(&mut self, basis: &Basis<'_>, slot: Slot, tracked: &Tracked, more: bool) {
-        let is_invalid = self.has_invalid_index(basis, tracked);
+    fn share(&mut self, context: &JobContext<'_>, slot: Slot, tracked: &Tracked, more: bool) {
+        let is_invalid = self.has_invalid_index(context, tracked);
         self.tally.share(slot, tracked, is_invalid, more);
-        let Some(index) = index_of(basis, tracked) else {
+        let Some(index) = index_of(context, tracked) else {
             return;
         };
-        if basis.spec.per_index.is_some() && tracked.has(Facts::ACTIVE) {
+        if context.spec.per_index.is_some() && tracked.has(Facts::ACTIVE) {
             self.delayed.share_active(index, more);
         }
-        if !holds_index(basis, tracked) {
+        if !holds_index(context, tracked) {
             return;
         }
         if more {
@@ -489,23 +495,23 @@ impl Counting {
 
     /// Returns true if a Pod of an Indexed Job has no valid index.
     #[inline]
-    fn has_invalid_index(&self, basis: &Basis<'_>, tracked: &Tracked) -> bool {
-        basis.spec.is_indexed()
+    fn has_invalid_index(&self, context: &JobContext<'_>, tracked: &Tracked) -> bool {
+        context.spec.is_indexed()
             && tracked
                 .number
                 .is_none_or(|index| !self.indexes.is_valid(index.get()))
     }
 
     /// Returns true if a Pod's index has failed for good.
-    fn index_has_failed(&self, basis: &Basis<'_>, tracked: &Tracked) -> bool {
-        let index = index_of(basis, tracked);
+    fn index_has_failed(&self, context: &JobContext<'_>, tracked: &Tracked) -> bool {
+        let index = index_of(context, tracked);
         index.is_some_and(|index| self.indexes.has_failed(index))
     }
 
     /// Queues the removal of a finalizer that may be removed. Queues the deletion of an unwanted Pod if its finalizer
     /// is off or it counts.
     #[inline]
-    fn queue_work(&mut self, basis: &Basis<'_>, slot: Slot, tracked: &mut Tracked) {
+    fn queue_work(&mut self, context: &JobContext<'_>, slot: Slot, tracked: &mut Tracked) {
         let has_finalizer = tracked.has(Facts::FINALIZER);
         if tracked.stage.may_be_freed() && has_finalizer && !tracked.has(Facts::REMOVAL) {
             tracked.facts.set(Facts::REMOVAL, true);
@@ -516,7 +522,7 @@ impl Counting {
             tracked.facts.set(Facts::DELETION, false);
         }
         let is_due = tracked.has(Facts::TO_DELETE) && !tracked.has(Facts::DELETION);
-        if is_due && (!has_finalizer || basis.fails) {
+        if is_due && (!has_finalizer || context.fails) {
             tracked.facts.set(Facts::DELETION, true);
             self.deletions.queue(slot);
         }

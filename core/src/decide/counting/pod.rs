@@ -120,6 +120,8 @@ pub(in crate::decide) struct Tally {
     pub(in crate::decide) with_finalizer: u32,
     /// Active Pods that are to be deleted.
     pub(in crate::decide) to_delete: u32,
+    /// Stopped Pods that have ended while their finalizer is removed: they count if the removal fails.
+    pub(in crate::decide) undecided: u32,
     /// Restarts in Pods that are Pending or Running.
     pub(in crate::decide) restarts: u64,
     /// Pods in [`Stage::Ended`], by result: success, failure.
@@ -152,6 +154,9 @@ impl Tally {
         add(&mut self.terminating, pod.has(Facts::TERMINATING));
         add(&mut self.with_finalizer, pod.has(Facts::FINALIZER));
         add(&mut self.to_delete, active && pod.has(Facts::TO_DELETE));
+        let has_ended = !active && !pod.has(Facts::TERMINATING);
+        let may_count = pod.stage == Stage::Stopped && pod.has(Facts::FINALIZER);
+        add(&mut self.undecided, may_count && has_ended);
         add(
             &mut self.invalid_index,
             active && invalid && !pod.has(Facts::TO_DELETE),

@@ -1,10 +1,10 @@
-//! How far the counting of a Pod has come, and the one table of how it goes on.
+//! Defines the stages of a Pod's counting, and the one table of their transitions.
 //!
 //! docs/design/pod-stages.md prints the table; a test compares the two.
 //!
-//! Must not: decide what has happened to a Pod.
+//! Must not: decide which event a Pod had.
 
-/// How a Pod ended.
+/// The end of a Pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// It succeeded.
@@ -13,78 +13,79 @@ pub enum End {
     Failure,
 }
 
-/// How far the counting of a Pod has come.
+/// The stage of a Pod's counting.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Stage {
-    /// Nothing to count: it has not ended, or it came without our finalizer.
+    /// Nothing to count: the Pod has not ended, or it came without our finalizer.
     #[default]
     Live,
-    /// It failed and is kept until its index has a new Pod.
+    /// The Pod failed and is kept until its index has a new Pod.
     Delayed,
-    /// It ended and waits for the next status write.
+    /// The Pod ended and waits for the next status write.
     Ended(End),
-    /// A status write that has it is under way.
+    /// A status write that records the Pod is in flight.
     Listing(End),
-    /// The server's status has it: its finalizer may go.
+    /// The server's status records the Pod: its finalizer may be removed.
     Listed(End),
-    /// It has not ended and goes uncounted: its finalizer may go. A deletion by others changes nothing
-    /// about that. If it ends before the server was asked, or the server refused, it counts after all.
+    /// The Pod has not ended and goes uncounted: its finalizer may be removed. A deletion by other clients does not
+    /// change that. If the Pod ends before the removal reaches the server, or the server refuses the removal, the Pod
+    /// counts after all.
     Stopped,
-    /// It is not to be counted, whatever becomes of it: its finalizer may go.
+    /// The Pod is never counted: its finalizer may be removed.
     Skipped,
     /// Nothing is left to do.
     Settled,
 }
 
-/// State of a Pod after a refused removal of its finalizer. One that has ended, is gone or has lost its
-/// finalizer has inputs of its own.
+/// State of a Pod after a refused removal of its finalizer. A Pod that has ended, is gone or has lost its finalizer has
+/// inputs of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shown {
-    /// It has not ended and is not being deleted.
+    /// The Pod has not ended and is not being deleted.
     Active,
-    /// It is being deleted and has not ended.
+    /// The Pod is being deleted and has not ended.
     Terminating,
 }
 
-/// What happens to a Pod, as far as its counting goes by it.
+/// An event in the counting of a Pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Input {
     /// The Pod is gone.
     Gone,
-    /// The Job has ended or is no more, and the Pod has the finalizer.
+    /// The Job has ended or is gone, and the Pod has the finalizer.
     JobOver,
-    /// The Pod is seen without the finalizer.
+    /// An event shows the Pod without the finalizer.
     Freed,
-    /// The Pod is seen with the finalizer, and nothing new is known of its end.
+    /// An event shows the Pod with the finalizer, and nothing new about its end.
     Seen,
-    /// The status that the server has lists it.
+    /// The server's status records the Pod.
     WasListed(End),
-    /// The status write under way lists it: it had left the Job, and has come back.
+    /// The status write in flight records the Pod, which had left the Job and has come back.
     BeingListed(End),
-    /// It succeeded.
+    /// The Pod succeeded.
     Succeeded,
-    /// It succeeded, and the status that the server has names its index.
+    /// The Pod succeeded, and the server's status has its index.
     IndexStored,
-    /// It failed, and counts.
+    /// The Pod failed, and counts.
     Failed,
-    /// It failed, and is kept for its index.
+    /// The Pod failed, and is kept for its index.
     Kept,
-    /// It ended and does not count: its index is invalid or has failed, or a policy ignores it.
+    /// The Pod ended and does not count: its index is invalid or has failed, or a policy ignores it.
     Ignored,
-    /// It is not wanted any more.
+    /// The Job does not want the Pod any more.
     Stopped,
-    /// The server did not take its finalizer off, and the Pod shows this since.
+    /// The server refused to remove the finalizer, and the Pod has this state since.
     RemovalRefused(Shown),
-    /// A status write names it.
+    /// A status write records the Pod.
     Named,
-    /// The server has the status that names it.
+    /// The server has the status that records the Pod.
     StatusWritten,
-    /// The server may not have the status that names it.
+    /// The server may not have the status that records the Pod.
     StatusNotWritten,
 }
 
 impl Stage {
-    /// The stage that follows.
+    /// Returns the next stage.
     #[inline]
     pub fn after(self, input: Input) -> Self {
         use Stage::{Delayed, Ended, Listed, Listing, Live, Settled, Skipped, Stopped};
@@ -94,7 +95,7 @@ impl Stage {
 
             (Live | Delayed, Input::Freed) => Live,
             (_, Input::Freed) => Settled,
-            // It was counted or skipped before: never a second time.
+            // The Pod was counted or skipped before: never a second time.
             (Settled, Input::Seen) => Skipped,
 
             (Delayed, Input::Seen) => Live,
@@ -109,7 +110,7 @@ impl Stage {
             (Live | Delayed | Stopped | Ended(End::Failure), Input::Ignored) => Skipped,
 
             (Live, Input::Stopped) => Stopped,
-            // It may be wanted by now. One that is being deleted is wanted no more: it goes as decided.
+            // The Job may want the Pod by now. A Pod that is being deleted is no longer wanted.
             (Stopped, Input::RemovalRefused(Shown::Active)) => Live,
             (Stopped, Input::RemovalRefused(Shown::Terminating)) => Stopped,
 
@@ -121,7 +122,7 @@ impl Stage {
         }
     }
 
-    /// Whether the Pod's finalizer may go.
+    /// Returns true if the Pod's finalizer may be removed.
     pub fn may_be_freed(self) -> bool {
         matches!(self, Self::Listed(_) | Self::Stopped | Self::Skipped)
     }
@@ -135,7 +136,7 @@ mod tests {
 
     const ENDS: [End; 2] = [End::Success, End::Failure];
 
-    /// Every stage with its name in the table.
+    /// Returns every stage with its name in the table.
     fn stages() -> Vec<(String, Stage)> {
         let plain = [
             Stage::Live,
@@ -178,7 +179,7 @@ mod tests {
         format!("{value:?}").replace('(', " ").replace(')', "")
     }
 
-    /// What a cell of the table means: several are parted by commas, `Ended` alone is either end.
+    /// Parses a cell of the table: items are separated by commas, and `Ended` alone is either end.
     fn meant<T: Copy>(cell: &str, all: &[(String, T)]) -> Vec<(String, T)> {
         let of = |word: &str| {
             let same = move |name: &str| {
@@ -195,7 +196,7 @@ mod tests {
         cell.split(", ").flat_map(of).collect()
     }
 
-    /// The same end as the stage or input has, where the table leaves it open.
+    /// Parses the next stage. Where the table leaves the end open, it is that of the stage or the input.
     fn next(cell: &str, stage: &str, input: &str, all: &[(String, Stage)]) -> Stage {
         let found = meant(cell, all);
         let end = |name: &str| name.split_once(' ').map(|(_, end)| end.to_owned());
@@ -233,7 +234,7 @@ mod tests {
             };
             for (stage_name, stage) in meant(from, &stages) {
                 for (input_name, input) in meant(on, &inputs) {
-                    // The first row that fits decides.
+                    // The first matching row decides.
                     if seen.insert((stage_name.clone(), input_name.clone())) {
                         let next = next(to, &stage_name, &input_name, &stages);
                         assert_eq!(stage.after(input), next, "{row}: {stage:?}, {input:?}");

@@ -5,7 +5,7 @@
 use crate::model::{CompactIndex, FailureAction, JobStatus, PodTable, Slot, Uid, Uncounted};
 
 use super::{
-    super::job::Basis,
+    super::job::JobContext,
     Counting,
     naming::{Named, UnderWay},
     pod::Ruling,
@@ -16,16 +16,16 @@ impl Counting {
     /// Writes the Pod fields into the next status, on top of the stored one.
     pub(in crate::decide) fn write_into(
         &mut self,
-        basis: &Basis<'_>,
+        context: &JobContext<'_>,
         pods: &PodTable,
         next: &mut JobStatus,
     ) {
         next.active = self.tally.active;
         next.ready = Some(self.tally.ready);
         next.terminating = Some(self.tally.terminating);
-        let counted = self.count_released(basis, next);
-        let named = self.name_ended(basis, pods);
-        let indexed = self.name_indexed(basis, next);
+        let counted = self.count_released(context, next);
+        let named = self.name_ended(context, pods);
+        let indexed = self.name_indexed(context, next);
         next.failed_indexes = self.indexes.failed_text();
         let list = |end| {
             let new = named.iter().filter(move |pod| pod.end == end);
@@ -47,8 +47,8 @@ impl Counting {
     }
 
     /// Moves Pods whose finalizer is off from the list into the counters.
-    fn count_released(&self, basis: &Basis<'_>, next: &mut JobStatus) -> Vec<Uid> {
-        let by_pod = !basis.spec.is_indexed();
+    fn count_released(&self, context: &JobContext<'_>, next: &mut JobStatus) -> Vec<Uid> {
+        let by_pod = !context.spec.is_indexed();
         let mut add = |end, count| match end {
             End::Success if by_pod => next.succeeded += count,
             End::Success => {}
@@ -67,8 +67,8 @@ impl Counting {
     }
 
     /// Chooses the Pods that this write records by UID, as many as one status may hold.
-    fn name_ended(&mut self, basis: &Basis<'_>, pods: &PodTable) -> Vec<Named> {
-        let most = basis.limits.max_uncounted_pods as usize;
+    fn name_ended(&mut self, context: &JobContext<'_>, pods: &PodTable) -> Vec<Named> {
+        let most = context.limits.max_uncounted_pods as usize;
         let mut named = Vec::new();
         while self.uncounted.held_total() + named.len() < most {
             let Some(slot) = self.naming.by_uid.pop_front() else {
@@ -77,7 +77,7 @@ impl Counting {
             let Stage::Ended(end) = self.pods[slot].stage else {
                 continue;
             };
-            if basis.spec.is_indexed() && end == End::Success {
+            if context.spec.is_indexed() && end == End::Success {
                 continue;
             }
             let Some(pod) = pods.get(slot) else { continue };
@@ -88,14 +88,14 @@ impl Counting {
                 is_orphan: false,
                 ruling: self.pods[slot].ruling,
             });
-            self.happens(basis, slot, Input::Named);
+            self.happens(context, slot, Input::Named);
         }
         named
     }
 
     /// Records the succeeded Pods of an Indexed Job, by their indexes.
-    fn name_indexed(&mut self, basis: &Basis<'_>, next: &mut JobStatus) -> Vec<Slot> {
-        if !basis.spec.is_indexed() {
+    fn name_indexed(&mut self, context: &JobContext<'_>, next: &mut JobStatus) -> Vec<Slot> {
+        if !context.spec.is_indexed() {
             return Vec::new();
         }
         next.completed_indexes = self.indexes.completed_text();
@@ -113,7 +113,7 @@ impl Counting {
                 true => Input::IndexStored,
                 false => Input::Named,
             };
-            self.happens(basis, *slot, input);
+            self.happens(context, *slot, input);
             !stored
         });
         indexed
@@ -126,7 +126,10 @@ impl Counting {
 
     /// Handles a stored status: finalizers of the Pods that it records may be removed. Returns the podFailurePolicy
     /// actions that are now final.
-    pub(in crate::decide) fn status_written(&mut self, basis: &Basis<'_>) -> Vec<FailureAction> {
+    pub(in crate::decide) fn status_written(
+        &mut self,
+        context: &JobContext<'_>,
+    ) -> Vec<FailureAction> {
         let Some(write) = self.naming.under_way.take() else {
             return Vec::new();
         };
@@ -147,14 +150,14 @@ impl Counting {
             let held = self.pods[slot].stage == Stage::Listing(end);
             self.uncounted.add(uid, end, held.then_some(slot));
             if held {
-                self.happens(basis, slot, Input::StatusWritten);
+                self.happens(context, slot, Input::StatusWritten);
             } else {
                 self.changed = true;
             }
         }
         for slot in write.indexed {
             if self.pods[slot].stage == Stage::Listing(End::Success) {
-                self.happens(basis, slot, Input::StatusWritten);
+                self.happens(context, slot, Input::StatusWritten);
             }
         }
         self.indexes.end_store(true);
@@ -163,7 +166,7 @@ impl Counting {
     }
 
     /// Handles a failed status write or an unknown result. The next write carries everything again.
-    pub(in crate::decide) fn status_not_written(&mut self, basis: &Basis<'_>) {
+    pub(in crate::decide) fn status_not_written(&mut self, context: &JobContext<'_>) {
         self.changed = true;
         self.indexes.end_store(false);
         let Some(write) = self.naming.under_way.take() else {
@@ -171,7 +174,7 @@ impl Counting {
         };
         for Named { end, slot, .. } in write.named {
             if self.pods[slot].stage == Stage::Listing(end) {
-                self.happens(basis, slot, Input::StatusNotWritten);
+                self.happens(context, slot, Input::StatusNotWritten);
                 self.naming.by_uid.push_front(slot);
                 // It may have succeeded since, or a policy may ignore it by now.
                 self.revisit.push(slot);
@@ -179,7 +182,7 @@ impl Counting {
         }
         for slot in write.indexed {
             if self.pods[slot].stage == Stage::Listing(End::Success) {
-                self.happens(basis, slot, Input::StatusNotWritten);
+                self.happens(context, slot, Input::StatusNotWritten);
                 self.naming.by_index.push(slot);
             }
         }

@@ -5,7 +5,7 @@
 use crate::model::{CompactIndex, Exponential, FailureCounts, Slot, SuccessPolicy, Time};
 
 use super::{
-    super::{effect::CreationId, job::Basis},
+    super::{effect::CreationId, job::JobContext},
     Counting, Tally,
     indexes::IndexOverview,
     pod::Facts,
@@ -19,16 +19,16 @@ impl Counting {
     }
 
     /// Returns the number of failed Pods, whether in the stored counter or not.
-    pub(in crate::decide) fn failed(&self, basis: &Basis<'_>) -> u32 {
-        basis.job.status.failed + self.not_in_counter(End::Failure) + self.tally.delayed
+    pub(in crate::decide) fn failed(&self, context: &JobContext<'_>) -> u32 {
+        context.job.status.failed + self.not_in_counter(End::Failure) + self.tally.delayed
     }
 
     /// Returns the number of succeeded Pods, or indexes for an Indexed Job, whether in the stored counter or not.
-    pub(in crate::decide) fn succeeded(&self, basis: &Basis<'_>) -> u32 {
-        if basis.spec.is_indexed() {
+    pub(in crate::decide) fn succeeded(&self, context: &JobContext<'_>) -> u32 {
+        if context.spec.is_indexed() {
             return self.indexes.completed_len();
         }
-        basis.job.status.succeeded + self.not_in_counter(End::Success)
+        context.job.status.succeeded + self.not_in_counter(End::Success)
     }
 
     /// Returns the number of Pods with this result that are not in the stored counters.
@@ -142,8 +142,8 @@ impl Counting {
     }
 
     /// Returns true if any active Pod is misplaced: without a valid index, or one of two with the same index.
-    pub(in crate::decide) fn has_misplaced(&self, basis: &Basis<'_>) -> bool {
-        let is_twice = basis.spec.is_indexed() && self.indexes.has_duplicates();
+    pub(in crate::decide) fn has_misplaced(&self, context: &JobContext<'_>) -> bool {
+        let is_twice = context.spec.is_indexed() && self.indexes.has_duplicates();
         self.tally.invalid_index > 0 || is_twice
     }
 
@@ -155,8 +155,8 @@ impl Counting {
     }
 
     /// Returns true if another Pod has already completed a Pod's index.
-    pub(in crate::decide) fn is_needless(&self, basis: &Basis<'_>, slot: Slot) -> bool {
+    pub(in crate::decide) fn is_needless(&self, context: &JobContext<'_>, slot: Slot) -> bool {
         let index = self.pods[slot].number.map(CompactIndex::get);
-        basis.spec.is_indexed() && index.is_some_and(|index| self.indexes.is_done(index))
+        context.spec.is_indexed() && index.is_some_and(|index| self.indexes.is_done(index))
     }
 }

@@ -6,7 +6,7 @@ use crate::model::{
 };
 
 use super::{
-    super::job::{Basis, KnownJob},
+    super::job::{JobContext, KnownJob},
     Counting, End, Stage,
 };
 
@@ -63,18 +63,18 @@ impl Walk {
             _ => PodPhase::Failed,
         };
         if stage == Stage::Stopped {
-            walk.with(|counting, basis, slot, _| counting.delete_uncounted(basis, slot));
+            walk.with(|counting, context, slot, _| counting.delete_uncounted(context, slot));
         } else {
             walk.pods.update(slot, |pod| pod.phase = ends_as);
             walk.handle();
         }
         if matches!(stage, Stage::Listing(_) | Stage::Listed(_)) {
-            walk.with(|counting, basis, _, pods| {
-                counting.write_into(basis, pods, &mut basis.job.status.clone());
+            walk.with(|counting, context, _, pods| {
+                counting.write_into(context, pods, &mut context.job.status.clone());
             });
         }
         if matches!(stage, Stage::Listed(_)) {
-            walk.with(|counting, basis, _, _| drop(counting.status_written(basis)));
+            walk.with(|counting, context, _, _| drop(counting.status_written(context)));
         }
         if !matches!(stage, Stage::Listing(_)) {
             let sent = walk.counting.next_removal(&walk.limits, NOW.monotonic);
@@ -84,15 +84,15 @@ impl Walk {
         walk
     }
 
-    fn with(&mut self, f: impl FnOnce(&mut Counting, &Basis<'_>, Slot, &PodTable)) {
-        let basis = Basis::new(&self.job, &self.limits, false);
-        f(&mut self.counting, &basis, self.slot, &self.pods);
+    fn with(&mut self, f: impl FnOnce(&mut Counting, &JobContext<'_>, Slot, &PodTable)) {
+        let context = JobContext::new(&self.job, &self.limits, false);
+        f(&mut self.counting, &context, self.slot, &self.pods);
     }
 
     fn handle(&mut self) {
-        let basis = Basis::new(&self.job, &self.limits, false);
+        let context = JobContext::new(&self.job, &self.limits, false);
         while let Some((slot, pod)) = self.pods.take_dirty() {
-            self.counting.handle_pod(&basis, slot, pod);
+            self.counting.handle_pod(&context, slot, pod);
         }
     }
 
@@ -104,9 +104,9 @@ impl Walk {
     fn refuse(&mut self, write: &str, shown: &str) {
         let slot = self.slot;
         match write {
-            "status" => self.with(|counting, basis, _, _| counting.status_not_written(basis)),
-            _ => self.with(|counting, basis, slot, _| {
-                counting.finalizer_not_removed(basis, slot, false, NOW.monotonic);
+            "status" => self.with(|counting, context, _, _| counting.status_not_written(context)),
+            _ => self.with(|counting, context, slot, _| {
+                counting.finalizer_not_removed(context, slot, false, NOW.monotonic);
             }),
         }
         match shown {
@@ -125,9 +125,9 @@ impl Walk {
         }
         self.handle();
         for slot in self.counting.take_revisits() {
-            self.with(|counting, basis, _, pods| {
-                counting.end_refused_write(basis, slot);
-                counting.handle_pod(basis, slot, pods.get(slot));
+            self.with(|counting, context, _, pods| {
+                counting.end_refused_write(context, slot);
+                counting.handle_pod(context, slot, pods.get(slot));
             });
         }
     }

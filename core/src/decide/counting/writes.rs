@@ -5,7 +5,7 @@
 use crate::model::{Limits, Monotonic, Slot};
 
 use super::{
-    super::job::Basis,
+    super::job::JobContext,
     Counting,
     pod::Facts,
     stage::{Input, Shown, Stage},
@@ -15,14 +15,14 @@ impl Counting {
     /// Handles the result of a deletion.
     pub(in crate::decide) fn deletion_answered(
         &mut self,
-        basis: &Basis<'_>,
+        context: &JobContext<'_>,
         slot: Slot,
         accepted: bool,
         now: Monotonic,
     ) {
         self.deletions.done(accepted, now);
         if !accepted && slot.at() < self.pods.len() {
-            self.change(basis, slot, |tracked| {
+            self.change(context, slot, |tracked| {
                 tracked.facts.set(Facts::TO_DELETE, false);
                 tracked.facts.set(Facts::DELETION, false);
             });
@@ -38,7 +38,7 @@ impl Counting {
     /// removal stays in flight until the Pod is handled again, after all events of this pass.
     pub(in crate::decide) fn finalizer_not_removed(
         &mut self,
-        basis: &Basis<'_>,
+        context: &JobContext<'_>,
         slot: Slot,
         refused: bool,
         now: Monotonic,
@@ -51,7 +51,7 @@ impl Counting {
             self.revisit.push(slot);
             return;
         }
-        self.change(basis, slot, |tracked| {
+        self.change(context, slot, |tracked| {
             tracked.facts.set(Facts::REMOVAL, false);
             tracked.facts.set(Facts::REMOVAL_SENT, false);
         });
@@ -59,8 +59,8 @@ impl Counting {
 
     /// Ends a refused removal according to the Pod's current state. [`Counting::handle_pod`] follows and handles a Pod
     /// that has ended.
-    pub(in crate::decide) fn end_refused_write(&mut self, basis: &Basis<'_>, slot: Slot) {
-        self.change(basis, slot, |tracked| {
+    pub(in crate::decide) fn end_refused_write(&mut self, context: &JobContext<'_>, slot: Slot) {
+        self.change(context, slot, |tracked| {
             tracked.facts.set(Facts::REMOVAL, false);
             tracked.facts.set(Facts::REMOVAL_SENT, false);
             let shown = match (tracked.has(Facts::ACTIVE), tracked.has(Facts::TERMINATING)) {

@@ -141,6 +141,11 @@ impl Creations {
         self.backoff.opens_at(now)
     }
 
+    /// True if the last creation that was answered was refused.
+    pub(super) fn are_refused(&self) -> bool {
+        self.backoff.has_failed()
+    }
+
     /// Returns when void and unconfirmed creations expire.
     pub(super) fn lost_end(&self, now: Monotonic) -> Option<Monotonic> {
         self.lost_until
@@ -429,5 +434,8 @@ mod tests {
         assert_eq!(next.succeed_to(&creations, |index| index < 7), [id(1)]);
         let mut later = Creations::new(&Limits::default());
         assert_eq!(later.succeed_to(&next, |_| true), [id(1), indexed]);
+        // One that nobody wants any more still counts no longer than it would have.
+        assert_eq!(later.lost_end(at(1)), Some(at(90)));
+        assert_eq!(later.forget_lost(false, at(90)), [id(1), indexed]);
     }
 }

@@ -385,6 +385,33 @@ fn a_successor_does_not_report_an_unknown_mode_again() {
     assert_eq!(effects(&mut next, &mut pods, now), []);
 }
 
+/// Entries of `uncountedTerminatedPods` that are no UIDs count as the Pods they stood for, once.
+#[test]
+fn entries_that_are_no_uids_count_once() {
+    let now = Now::at(Time::from_secs(100_000));
+    let mut job = job(CompletionMode::NonIndexed, 1, 9);
+    job.status.uncounted = Some(Uncounted {
+        strange_succeeded: 2,
+        strange_failed: 1,
+        ..Uncounted::default()
+    });
+    let mut pods = PodTable::default();
+    let mut machine = JobMachine::new(&job, Limits::default());
+    for later in 0..2 {
+        let now = Now::at(Time::from_secs(100_000 + 60 * later));
+        for effect in effects(&mut machine, &mut pods, now) {
+            if let Effect::WriteStatus(status) = effect {
+                assert_eq!((status.succeeded, status.failed), (2, 1));
+                assert!(status.uncounted.is_some_and(|list| list.is_empty()));
+                machine.handle_outcome(Outcome::StatusWritten, now.monotonic);
+            }
+        }
+        let (basis, counting, ..) = machine.parts();
+        assert_eq!(counting.succeeded(&basis), 2);
+        assert_eq!(counting.failed(&basis), 1);
+    }
+}
+
 /// A contest stops no deletion that both controllers would make.
 #[test]
 fn pods_of_a_suspended_job_and_those_that_are_too_many_go_in_a_contest_too() {
@@ -546,5 +573,60 @@ fn a_machine_goes_on_when_fields_change_that_are_nobodys_counts() {
             ..job.clone()
         });
         assert!(machine.is_outdated(), "{change:?}");
+    }
+}
+
+/// A Pod that ended while it was let go may count: that is open until the removal of its finalizer is answered.
+#[test]
+fn a_pod_that_ended_while_its_finalizer_was_removed_is_replaced_once_it_is_known_not_to_count() {
+    let now = Now::at(Time::from_secs(100_000));
+    let is_creation = |effect: &Effect| matches!(effect, Effect::CreatePod(_));
+    for (mode, is_removed) in [
+        (CompletionMode::NonIndexed, true),
+        (CompletionMode::NonIndexed, false),
+        (CompletionMode::Indexed, true),
+        (CompletionMode::Indexed, false),
+    ] {
+        let mut job = job(mode, 1, 1);
+        let mut machine = JobMachine::new(&job, Limits::default());
+        let mut pods = PodTable::default();
+        let id = CreationId {
+            index: (mode == CompletionMode::Indexed).then_some(0),
+            suffix: PodSuffix::nth(Series::new(JOB, None), 0),
+        };
+        let slot = pods.insert(pod(1, id, PodPhase::Running));
+        effects(&mut machine, &mut pods, now);
+        machine.handle_outcome(Outcome::StatusWritten, now.monotonic);
+        let scale = |machine: &mut JobMachine, job: &mut Job, parallelism| {
+            job.spec.parallelism = parallelism;
+            job.status = machine.job.status.clone();
+            machine.handle_job(job);
+        };
+        scale(&mut machine, &mut job, 0);
+        let asked = effects(&mut machine, &mut pods, now);
+        assert!(
+            asked.contains(&Effect::RemoveFinalizerIfUnchanged(slot)),
+            "{asked:?}"
+        );
+        pods.update(slot, |pod| pod.phase = PodPhase::Succeeded);
+        scale(&mut machine, &mut job, 1);
+        let asked = effects(&mut machine, &mut pods, now);
+        machine.debug_check(&pods);
+        assert!(!asked.iter().any(is_creation), "{mode:?}: {asked:?}");
+        let outcome = match is_removed {
+            true => {
+                pods.update(slot, |pod| pod.flags.set(PodFlags::FINALIZER, false));
+                Outcome::FinalizerRemoved(slot)
+            }
+            false => Outcome::FinalizerNotRemoved(slot),
+        };
+        machine.handle_outcome(outcome, now.monotonic);
+        let asked = effects(&mut machine, &mut pods, now);
+        machine.debug_check(&pods);
+        assert_eq!(
+            asked.iter().any(is_creation),
+            is_removed,
+            "{mode:?}: {asked:?}"
+        );
     }
 }

@@ -310,6 +310,22 @@ fn what_a_webhook_denies_is_the_jobs_own_matter() {
 }
 
 #[test]
+fn a_pause_of_one_job_delays_no_other_job_of_its_namespace() {
+    let mut queue = queue(9, &[("a", 1), ("a", 2)], 1);
+    for _ in 0..2 {
+        let (tenant, job, _) = queue.pop(NOW).expect("nothing is paused");
+        let pause = secs(if job == 1 { 30.0 } else { 1.0 });
+        queue.push(&tenant, &job, Rank::Usual, 2);
+        queue.done(&tenant, &job, WriteAnswer::Denied(pause), NOW);
+    }
+    assert_eq!(fill(&mut queue, NOW), HashMap::new());
+    assert_eq!(queue.next_due(NOW), Some(NOW + secs(1.0)));
+    let later = NOW + secs(1.0);
+    assert_eq!(fill(&mut queue, later), HashMap::from([(("a", 2), 1)]));
+    assert_eq!(queue.next_due(later), Some(NOW + secs(30.0)));
+}
+
+#[test]
 fn what_ends_something_goes_before_what_begins_something() {
     let mut queue = queue(9, &[("a", 1), ("b", 2)], 2);
     queue.push(&"a", &1, Rank::Ends, 7);

@@ -1,8 +1,8 @@
-//! Partial changes of an object.
+//! Applies partial changes to an object.
 //!
-//! Responsible for: the four kinds of patch, and who owns which field of an object. Must not: read requests,
-//! judge the outcome of a patch, or store it.
-//! Read first: `patch`; then `managed`, which server-side apply builds on.
+//! Responsible for: the four kinds of patch, and field ownership. Must not: parse requests, validate the outcome of a
+//! patch, or store it.
+//! Read first: `patch`; then `managed`, the base of server-side apply.
 
 pub(crate) mod managed;
 pub(crate) mod patch;

@@ -1,6 +1,6 @@
-//! Durations in rules, as Go writes them.
+//! Serializes the durations of rules in Go's notation.
 //!
-//! Responsible for: fields of that form, for serde. Must not: know which fields there are.
+//! Responsible for: fields of that form, for serde. Must not: know the fields.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
 use crate::model::{format_go_duration, parse_go_duration};
 
-/// Writes a field that may be absent.
+/// Serializes an optional field.
 pub(super) fn serialize<S: Serializer>(
     value: &Option<Duration>,
     serializer: S,
@@ -16,7 +16,7 @@ pub(super) fn serialize<S: Serializer>(
     value.map(format_go_duration).serialize(serializer)
 }
 
-/// Reads it.
+/// Deserializes the field.
 pub(super) fn deserialize<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<Duration>, D::Error> {

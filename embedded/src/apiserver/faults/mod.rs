@@ -1,7 +1,7 @@
-//! Faults on demand: how the server mistreats requests and watches.
+//! Injects faults into requests and watches.
 //!
-//! Responsible for: which rule applies to what, how often and how long, drawn from a seed. Must not: wait,
-//! close anything, or look at objects; the HTTP server carries out a [`Verdict`].
+//! Responsible for: the effect of the rules on each request and watch, drawn from a seed. Must not: wait, close
+//! anything, or access objects; the HTTP server executes a [`Verdict`].
 //! Read first: [`Rule`], then [`Faults`].
 
 mod go_duration;
@@ -27,7 +27,7 @@ use crate::{
     rng::Rng,
 };
 
-/// All rules, and what has come of them.
+/// The rules and their hit counts.
 #[derive(Clone, Debug)]
 pub struct Faults {
     seed: u64,
@@ -39,63 +39,63 @@ pub struct Faults {
 struct Active {
     rule: Rule,
     hits: u64,
-    /// When the rule ends, if it does.
+    /// The end of the rule, if it has one.
     until: Option<Monotonic>,
 }
 
-/// What is to be done with a request.
+/// The faults of a request.
 #[derive(Debug, Default)]
 pub struct Verdict {
-    /// It waits this long first.
+    /// The delay before the request is handled.
     pub latency: Duration,
-    /// Reads are answered as of so many changes ago.
+    /// Reads are answered as of this number of changes ago.
     pub stale: Option<u64>,
-    /// What becomes of it.
+    /// The outcome of the request.
     pub outcome: RequestOutcome,
 }
 
-/// What becomes of a request.
+/// The outcome of a request.
 #[derive(Debug, Default)]
 pub enum RequestOutcome {
-    /// It is answered.
+    /// The request is answered.
     #[default]
     Answered,
-    /// It is answered so instead.
+    /// The request is not executed and gets this response.
     Refused(Response),
-    /// It is done or not, and after some time this is answered.
+    /// The request is executed or not, and gets this response after the delay.
     TimedOut(When, Duration, Response),
-    /// It is done or not, and the connection breaks.
+    /// The request is executed or not, and the connection is closed.
     Dropped(When),
 }
 
-/// What is to be done with a watch.
+/// The faults of a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Course {
-    /// It goes on; it is to be asked about again at this time, if at any.
+    /// The watch continues; it must be judged again at this time, if any.
     On(Option<Monotonic>),
     /// Nothing is sent before this time, or until the rules change.
     Held(Option<Monotonic>),
-    /// It ends.
+    /// The watch ends.
     Closed,
-    /// It ends with an error event: the version is too old.
+    /// The watch ends with an error event: its version is too old.
     Expired,
 }
 
-/// How events are sent.
+/// The faults of events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sending {
-    /// So much later.
+    /// The delay of the events.
     pub delay: Duration,
-    /// Each twice.
+    /// Each event is sent twice.
     pub twice: bool,
 }
 
 impl Faults {
-    /// Rules that hold from now on. Equal seeds and questions give equal answers.
+    /// Activates rules from `now` on. The same seed and the same calls give the same results.
     ///
     /// # Errors
     ///
-    /// The first rule that makes no sense.
+    /// The first invalid rule.
     pub fn new(seed: u64, rules: Vec<Rule>, now: Monotonic) -> Result<Self, RuleError> {
         for (nth, rule) in rules.iter().enumerate() {
             rule.check().map_err(|error| error.of_rule(nth))?;
@@ -112,17 +112,17 @@ impl Faults {
         })
     }
 
-    /// Reads what somebody wants: `{"seed": ..., "rules": [...]}`; the seed stays if none is given.
+    /// Parses `{"seed": ..., "rules": [...]}` and activates the rules. The current seed is used if none is given.
     ///
     /// # Errors
     ///
-    /// The first field that makes no sense.
+    /// The first invalid field.
     pub fn read(&self, json: &[u8], now: Monotonic) -> Result<Self, RuleError> {
         let wanted = rule::Wanted::read(json)?;
         Self::new(wanted.seed.unwrap_or(self.seed), wanted.rules, now)
     }
 
-    /// No rules, under the same seed.
+    /// Returns no rules with the same seed.
     pub fn cleared(&self) -> Self {
         Self {
             seed: self.seed,
@@ -131,12 +131,12 @@ impl Faults {
         }
     }
 
-    /// Whether there is anything to ask about.
+    /// Returns true if there are no rules.
     pub fn is_empty(&self) -> bool {
         self.rules.is_empty()
     }
 
-    /// The rules and how often each was met.
+    /// The rules with their hit counts.
     pub fn to_json(&self) -> Value {
         let rules = self.rules.iter().map(|active| {
             let mut rule = active.rule.to_json();
@@ -146,7 +146,7 @@ impl Faults {
         json!({"seed": self.seed, "rules": rules.collect::<Vec<_>>()})
     }
 
-    /// Until when a client is cut off; `Some(None)`: until the rules change.
+    /// The end of the partition that holds the request, if any; `Some(None)` means until the rules change.
     pub fn held(&self, request: &ObservedRequest, now: Monotonic) -> Option<Option<Monotonic>> {
         let cuts = self.rules.iter().filter(|active| {
             active.rule.fault == FaultKind::Partition
@@ -154,11 +154,11 @@ impl Faults {
                 && active.rule.means(request)
         });
         let ends = cuts.map(|active| active.until);
-        // For ever is longer than any time.
+        // A partition without an end is the longest.
         ends.reduce(|longest, end| longest.zip(end).map(|(one, other)| one.max(other)))
     }
 
-    /// Judges a request that is not held.
+    /// Judges a request that no partition holds.
     pub fn judge(&mut self, request: &ObservedRequest, now: Monotonic) -> Verdict {
         let mut verdict = Verdict::default();
         for active in &mut self.rules {
@@ -193,7 +193,7 @@ impl Faults {
         verdict
     }
 
-    /// Judges a watch that has been open since this time.
+    /// Judges a watch that was opened at `opened`.
     pub fn judge_watch(
         &mut self,
         request: &ObservedRequest,
@@ -224,7 +224,7 @@ impl Faults {
         Course::On(next)
     }
 
-    /// How the events that are ready for a watch are sent.
+    /// Judges the events that are ready for a watch.
     pub fn judge_events(&mut self, request: &ObservedRequest, now: Monotonic) -> Sending {
         let mut sending = Sending::default();
         for active in &mut self.rules {
@@ -247,7 +247,7 @@ impl Active {
             && self.rule.times.is_none_or(|times| self.hits < times)
     }
 
-    /// Whether the rule holds of this, and its chance picks it; counts it if so.
+    /// Returns true and counts a hit if the rule is active, matches the request, and is drawn by its probability.
     fn meets(&mut self, request: &ObservedRequest, now: Monotonic, rng: &mut Rng) -> bool {
         let met = self.is_on(now) && self.rule.means(request) && rng.chance(self.rule.probability);
         self.hits += u64::from(met);
@@ -255,14 +255,14 @@ impl Active {
     }
 }
 
-/// The error event of a watch whose version is too old.
+/// The error event of a watch with a version that is too old.
 pub fn expired_event() -> Vec<u8> {
     let mut out = Vec::new();
     encode::error_frame(&mut out, &expired());
     out
 }
 
-/// The answer to rules that make no sense.
+/// The response to invalid rules.
 pub fn bad_rules(error: &RuleError) -> Response {
     ApiError::bad_request(error.to_string()).into()
 }

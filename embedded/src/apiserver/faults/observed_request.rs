@@ -1,18 +1,18 @@
-//! What rules see of a request or a watch.
+//! Defines the attributes by which rules match requests and watches.
 //!
-//! Responsible for: the value. Must not: know rules.
+//! Responsible for: the type. Must not: know rules.
 
 use crate::apiserver::http::Label;
 
-/// A request, or a watch, as rules see it.
+/// A request or a watch that rules match.
 #[derive(Clone, Debug)]
 pub struct ObservedRequest {
-    /// What it is counted as.
+    /// Its labels in metrics.
     pub label: Label,
     /// Its path.
     pub path: String,
     /// Its query, still encoded.
     pub query: String,
-    /// What `User-Agent` says.
+    /// Its `User-Agent`.
     pub client: String,
 }

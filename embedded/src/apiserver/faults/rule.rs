@@ -1,6 +1,6 @@
-//! One rule: which requests, which fault, how often, how long.
+//! Defines one rule: the matching requests, the fault, its frequency and its duration.
 //!
-//! Responsible for: its fields, what they may say together, and what it means. Must not: draw or count.
+//! Responsible for: the fields, their valid combinations, and their meaning. Must not: draw or count.
 
 use std::time::Duration;
 
@@ -14,47 +14,47 @@ use crate::apiserver::{
     print::Response,
 };
 
-/// On which side of a fault the work is done.
+/// Order of the fault and the execution of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {
-    /// The fault comes first: nothing is done.
+    /// The fault comes first: the request is not executed.
     Before,
-    /// The work is done, and its answer is lost.
+    /// The request is executed, and its response is lost.
     After,
 }
 
-/// What goes wrong.
+/// The kind of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FaultKind {
-    /// It takes longer.
+    /// A request takes longer.
     Latency,
-    /// It is refused, and nothing is done.
+    /// A request is rejected and not executed.
     Refuse,
-    /// Nothing is done, and 504 is answered.
+    /// A request is not executed and gets 504.
     TimeoutBefore,
-    /// It is done, and 504 is answered.
+    /// A request is executed and gets 504.
     TimeoutAfter,
-    /// Nothing is done, and the connection breaks.
+    /// A request is not executed, and the connection is closed.
     DropBefore,
-    /// It is done, and the connection breaks before the answer.
+    /// A request is executed, and the connection is closed before the response.
     DropAfter,
     /// A watch ends.
     CloseWatch,
     /// A watch, or the next page of a list, is answered with 410.
     Expire,
-    /// A read shows what was.
+    /// A read returns an older state.
     Stale,
-    /// Each event of a watch comes twice.
+    /// Each event of a watch is sent twice.
     DuplicateEvents,
-    /// The events of a watch come later.
+    /// The events of a watch are delayed.
     DelayEvents,
-    /// Nothing gets through, in either direction, until the rule ends.
+    /// Nothing passes in either direction until the rule ends.
     Partition,
 }
 
 impl FaultKind {
-    /// Whether it decides what becomes of a request; the first such rule does.
+    /// Returns true if the fault decides the outcome of a request; the first such rule wins.
     pub(super) const fn is_outcome(self) -> bool {
         matches!(
             self,
@@ -67,7 +67,7 @@ impl FaultKind {
         )
     }
 
-    /// Whether it is of no concern for requests, or only by holding them.
+    /// Returns true if the fault affects watches only, or is a partition.
     pub(super) const fn is_for_watches(self) -> bool {
         matches!(
             self,
@@ -82,7 +82,7 @@ impl FaultKind {
         }
     }
 
-    /// The field that a value after the fault's name stands for.
+    /// The field that a value after the fault's name sets.
     pub(super) const fn main_field(self) -> Option<&'static str> {
         match self {
             Self::Latency
@@ -102,48 +102,48 @@ impl FaultKind {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Rule {
-    /// What goes wrong.
+    /// The fault.
     pub fault: FaultKind,
-    /// How much later, or after how long.
+    /// The delay, or the time until the fault occurs.
     #[serde(default, with = "go_duration", skip_serializing_if = "Option::is_none")]
     pub delay: Option<Duration>,
-    /// With which status code a request is refused.
+    /// The status code of a rejection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<u16>,
-    /// In which words.
+    /// The message of a rejection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// When it may come again.
+    /// The time until the client may retry.
     #[serde(default, with = "go_duration", skip_serializing_if = "Option::is_none")]
     pub retry_after: Option<Duration>,
-    /// How many changes a stale read is behind.
+    /// The number of changes that a stale read is behind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changes: Option<u64>,
-    /// Verbs that are meant, such as `create`; none: all.
+    /// Matching verbs, such as `create`; all if empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub verbs: Vec<String>,
-    /// Resources that are meant, such as `pods` or `jobs/status`; none: all.
+    /// Matching resources, such as `pods` or `jobs/status`; all if empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub resources: Vec<String>,
-    /// How paths begin that are meant.
+    /// Prefix of matching paths.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub path: String,
-    /// How the `User-Agent` of clients begins that are meant.
+    /// Prefix of the `User-Agent` of matching clients.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub client: String,
-    /// Share of what is meant that is met.
+    /// The probability of the fault for a matching request or watch.
     #[serde(default = "always")]
     pub probability: f64,
-    /// At most how often.
+    /// The maximum number of hits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub times: Option<u64>,
-    /// For how long.
+    /// The duration of the rule.
     #[serde(rename = "for")]
     #[serde(default, with = "go_duration", skip_serializing_if = "Option::is_none")]
     pub lasts: Option<Duration>,
 }
 
-/// A rule that makes no sense.
+/// An invalid rule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {problem}")]
 pub struct RuleError {
@@ -167,7 +167,7 @@ impl RuleError {
     }
 }
 
-/// What somebody wants of the server.
+/// A request to set the rules.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Wanted {
@@ -187,13 +187,13 @@ impl Wanted {
 }
 
 impl Rule {
-    /// A rule for everybody and everything.
+    /// A rule for all clients and all requests.
     pub fn new(fault: FaultKind) -> Self {
         let rule = serde_json::from_value(json!({"fault": fault}));
         rule.expect("all other fields have defaults")
     }
 
-    /// All calls take so much longer.
+    /// Delays all calls.
     pub fn latency(delay: Duration) -> Self {
         Self {
             delay: Some(delay),
@@ -201,7 +201,7 @@ impl Rule {
         }
     }
 
-    /// Reads a rule from its fields.
+    /// Parses a rule from its fields.
     pub(super) fn from_json(value: Value) -> Result<Self, RuleError> {
         let rule = serde_path_to_error::deserialize::<_, Self>(value);
         rule.map_err(|error| in_our_words(&error))
@@ -211,7 +211,7 @@ impl Rule {
         serde_json::to_value(self).unwrap_or_else(|error| json!({"error": error.to_string()}))
     }
 
-    /// Whether what the rule says makes sense together.
+    /// Validates the combination of fields.
     pub(super) fn check(&self) -> Result<(), RuleError> {
         use FaultKind::{DelayEvents, Latency, Partition, Refuse, Stale};
         let main = self.fault.main_field();
@@ -252,7 +252,7 @@ impl Rule {
         Ok(())
     }
 
-    /// Whether the rule is about this.
+    /// Returns true if the rule matches the request or watch.
     pub(super) fn means(&self, request: &ObservedRequest) -> bool {
         let resource = |wanted: &String| match wanted.split_once('/') {
             None => wanted == request.label.resource && request.label.subresource.is_empty(),
@@ -266,16 +266,16 @@ impl Rule {
             && request.client.starts_with(&self.client)
     }
 
-    /// Whether the fault can happen to a request of this kind.
+    /// Returns true if the fault can occur in a request of this kind.
     pub(super) fn applies_to(&self, request: &ObservedRequest) -> bool {
         let verb = request.label.verb;
         match self.fault {
             FaultKind::Stale => matches!(verb, "get" | "list"),
-            // An open watch is another matter; the first page of a list is never too old.
+            // `Faults::judge_watch` handles open watches; the first page of a list never expires.
             FaultKind::Expire => {
                 verb == "list" && !Query::parse(&request.query).text("continue").is_empty()
             }
-            // What happens to a watch happens to it while it is open.
+            // Only the faults of open watches apply after a watch has started.
             FaultKind::TimeoutAfter | FaultKind::DropAfter => verb != "watch",
             _ => true,
         }
@@ -287,7 +287,7 @@ impl Rule {
         let message = self.message.as_deref().unwrap_or(message);
         let mut error = ApiError::new(code, reason, message);
         if code == 429 && self.message.is_none() {
-            // A server that is too busy says so in plain text; an admission webhook says it in a Status.
+            // An overloaded server responds in plain text, an admission webhook with a `Status`.
             error = ApiError::text(code, message);
         }
         let retry_after = self
@@ -304,7 +304,7 @@ impl Rule {
     }
 }
 
-/// What a real server says with a status code.
+/// The reason and message of a real server for a status code.
 fn words(code: u16) -> (&'static str, &'static str) {
     let asked_for = "a fault was asked for";
     match code {

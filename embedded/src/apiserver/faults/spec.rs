@@ -1,7 +1,6 @@
-//! Rules as they are typed: `refuse=429,verbs=create+patch,resources=pods,probability=0.1`.
+//! Parses rules in command-line notation: `refuse=429,verbs=create+patch,resources=pods,probability=0.1`.
 //!
-//! Responsible for: that notation. Must not: know more of the fields than which of them are numbers or
-//! lists.
+//! Responsible for: that notation. Must not: know fields, except those with numbers or lists.
 
 use std::str::FromStr;
 
@@ -43,7 +42,7 @@ impl FromStr for Rule {
     }
 }
 
-/// Says that there is no such fault, and which there are: the deserializer lists them.
+/// The error for an unknown fault. It lists the known faults, which the deserializer names.
 fn unknown(name: &str, error: &str) -> String {
     let (_, known) = error.split_once("expected one of ").unwrap_or_default();
     let known = known.replace('`', "");
@@ -57,7 +56,7 @@ fn pair(text: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// A number that cannot be read stays a text, and is complained of as such.
+/// Parses a value. An invalid number stays a string, which the deserializer rejects.
 fn read(field: &str, text: &str) -> Value {
     match field {
         "code" | "changes" | "times" => text

@@ -1,4 +1,4 @@
-//! Rules as they are typed and sent, and what each kind of fault decides.
+//! Tests both notations of rules, and the result of each kind of fault.
 
 use std::time::Duration;
 
@@ -47,7 +47,7 @@ fn asked(text: &str) -> ObservedRequest {
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
-/// What becomes of a request, in a word.
+/// The outcome of a request as text.
 fn outcome(faults: &mut Faults, text: &str) -> String {
     let verdict = faults.judge(&asked(text), at(0));
     let outcome = match verdict.outcome {

@@ -1,6 +1,6 @@
-//! Continue tokens of paged lists: URL-safe base64 of a small JSON object.
+//! Encodes and decodes the continue tokens of paged lists: URL-safe base64 of a small JSON object.
 //!
-//! Responsible for: their text form. Must not: list anything.
+//! Responsible for: the text form. Must not: list anything.
 
 use base64::{
     Engine as _, alphabet,
@@ -9,34 +9,34 @@ use base64::{
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-/// As Go writes it; with or without padding, as it reads it.
+/// Encodes without padding and decodes with or without it, like Go.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &alphabet::URL_SAFE,
     NO_PAD.with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// Where a list goes on.
+/// The position at which a list continues.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(tag = "v", rename = "meta.k8s.io/v1")]
 pub(crate) struct ContinueToken {
-    /// Version of the first page; -1 where the client accepted an inconsistent rest.
+    /// Version of the first page; -1 if the client accepted an inconsistent continuation.
     #[serde(rename = "rv")]
     pub(crate) version: i64,
-    /// Key of the last object delivered.
+    /// Key of the last object sent.
     #[serde(rename = "start")]
     pub(crate) after: String,
-    /// How many objects came before.
+    /// The number of objects sent before.
     #[serde(default)]
     pub(crate) seen: u64,
 }
 
 impl ContinueToken {
-    /// Writes the token.
+    /// Encodes the token.
     pub(crate) fn encode(&self) -> String {
         BASE64.encode(json!(self).to_string())
     }
 
-    /// Reads a token.
+    /// Decodes a token.
     pub(crate) fn decode(text: &str) -> Option<Self> {
         serde_json::from_slice(&BASE64.decode(text).ok()?).ok()
     }

@@ -1,9 +1,8 @@
-//! What a request says, and the answers that need no objects.
+//! Parses requests, and answers those that need no objects.
 //!
-//! Responsible for: everything about a request that needs no state, so that a shell may do it outside of its
-//! lock: routing, options, bodies, who may ask, and the documents that say what is served. Must not: look at
-//! stored objects.
-//! Read first: `request` (requests as they come and once prepared), then `route`, which leads through the rest.
+//! Responsible for: everything about a request that needs no state, so that a shell can do it outside of its lock:
+//! routing, options, bodies, access, and discovery documents. Must not: access stored objects.
+//! Read first: `request` (raw and prepared requests), then `route`, which calls the rest.
 
 pub(crate) mod access;
 pub(crate) mod body;

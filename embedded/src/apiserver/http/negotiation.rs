@@ -1,16 +1,16 @@
-//! Content negotiation.
+//! Negotiates the form of a response.
 //!
-//! Responsible for: choosing a form from an `Accept` header. Must not: encode anything.
+//! Responsible for: choosing a form by the `Accept` header. Must not: encode anything.
 //!
-//! Different from a real server: JSON is the only encoding; protobuf and YAML answers are not
-//! offered, and q-values are ignored.
+//! Different from a real server: JSON is the only encoding of responses; protobuf and YAML are not offered, and
+//! q-values are ignored.
 
 use crate::apiserver::{
     object::{ApiError, Result},
     print::{Form, IncludeObject},
 };
 
-/// The part of an `Accept` header that was taken: the transformation asked for by `as=`.
+/// The `as=` transformation of the accepted part of an `Accept` header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Transform {
     /// None.
@@ -24,14 +24,14 @@ pub(crate) enum Transform {
     MetadataList,
     /// `APIGroupDiscoveryList`.
     Discovery,
-    /// The old OpenAPI document in protobuf.
+    /// The OpenAPI version 2 document in protobuf.
     OldOpenApi,
 }
 
-/// What clients call the old OpenAPI document in protobuf.
+/// The media type by which clients request the OpenAPI version 2 document in protobuf.
 const OLD_OPENAPI: &str = "application/com.github.proto-openapi.spec.v2";
 
-/// Takes the first clause of the header that can be served.
+/// Accepts the first clause of the header that the server can serve.
 pub(crate) fn negotiate(header: &str) -> Result<Transform> {
     if header.trim().is_empty() {
         return Ok(Transform::None);
@@ -52,7 +52,7 @@ fn not_acceptable(message: String) -> ApiError {
     ApiError::new(406, "NotAcceptable", message)
 }
 
-/// The form of answers about no objects. Who accepts nothing that is there gets JSON.
+/// The form of responses without objects; JSON if the server can serve nothing that the header names.
 pub(crate) fn of_document(header: &str) -> Transform {
     negotiate(header).unwrap_or_else(|_| match header.trim().starts_with(OLD_OPENAPI) {
         true => Transform::OldOpenApi,
@@ -84,7 +84,7 @@ fn clause(text: &str) -> Option<Transform> {
     })
 }
 
-/// The form of answers about objects; `include` is the `includeObject` parameter.
+/// The form of responses with objects; `include` is the `includeObject` parameter.
 pub(crate) fn form(
     accepted: Transform,
     include: &str,

@@ -1,19 +1,19 @@
-//! Options of writes, from the query and from `DeleteOptions` bodies.
+//! Parses the options of writes from the query and from `DeleteOptions` bodies.
 //!
-//! Responsible for: reading and refusing options. Must not: act on them.
+//! Responsible for: parsing and rejecting options. Must not: act on them.
 
 use serde_json::{Value, json};
 
 use super::query::Query;
 use crate::apiserver::object::{ApiError, JsonView, Result, Tree, tree};
 
-/// Most bytes in the name of a field manager.
+/// The longest name of a field manager, in bytes.
 pub(crate) const MAX_MANAGER: usize = 128;
 
-/// What to do about fields nobody knows.
+/// The handling of unknown and duplicate fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum FieldValidation {
-    /// Not said by the client: warn, but only where the decoding costs little.
+    /// Not set by the client: warns, but skips expensive checks for kinds with many writes.
     #[default]
     Unset,
     Ignore,
@@ -30,7 +30,7 @@ pub(crate) struct WriteOptions {
     pub(crate) force: Option<bool>,
 }
 
-/// Which dependents go with an object.
+/// The handling of an object's dependents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Propagation {
     Orphan,
@@ -44,13 +44,13 @@ pub(crate) struct DeleteOptions {
     pub(crate) dry_run: bool,
     pub(crate) grace: Option<i64>,
     pub(crate) propagation: Option<Propagation>,
-    /// `orphanDependents: false` was said in so many words; some answers are 202 then.
+    /// The client sent `orphanDependents: false` explicitly; some responses are 202 then.
     pub(crate) explicit_dependents: bool,
     pub(crate) uid: Option<String>,
     pub(crate) version: Option<String>,
 }
 
-/// Reads the options of a create, update or patch; `type_name` is for error texts.
+/// Parses the options of a create, update or patch; `type_name` is for error texts.
 pub(crate) fn write(query: &Query, type_name: &str) -> Result<WriteOptions> {
     let invalid = |field: &str, error: &str| ApiError::invalid_option(type_name, field, error);
     let validation = match query.get("fieldValidation") {
@@ -87,7 +87,7 @@ pub(crate) fn write(query: &Query, type_name: &str) -> Result<WriteOptions> {
     })
 }
 
-/// Reads delete options from the query and from a `DeleteOptions` body, which wins.
+/// Parses delete options from the query and from a `DeleteOptions` body, which takes precedence.
 pub(crate) fn delete(query: &Query, body: &Tree) -> Result<DeleteOptions> {
     check_options_kind(body)?;
     if let Some(Value::String(_)) = body.get("gracePeriodSeconds") {
@@ -113,7 +113,7 @@ pub(crate) fn delete(query: &Query, body: &Tree) -> Result<DeleteOptions> {
     let text = |name: &str| body.at(name).as_text().map(str::to_owned);
     Ok(DeleteOptions {
         dry_run: in_query | in_body,
-        // A negative period means the shortest that is still graceful.
+        // A negative period means 1 second, the shortest graceful period.
         grace: grace.map(|grace| if grace < 0 { 1 } else { grace }),
         propagation: propagation(policy, orphan)?,
         explicit_dependents: orphan == Some(false),
@@ -167,7 +167,7 @@ fn check_options_kind(body: &Tree) -> Result<()> {
     )))
 }
 
-/// Reads an integer parameter, with the text a real server answers for bad ones.
+/// Parses an integer parameter; the error text is that of a real server.
 pub(crate) fn parse_int(text: &str) -> Result<i64> {
     text.parse().map_err(|_| {
         ApiError::bad_request(format!(

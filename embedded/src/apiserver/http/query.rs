@@ -1,17 +1,17 @@
-//! Query strings: splitting and percent-decoding.
+//! Parses query strings: splitting and percent-decoding.
 //!
-//! Responsible for: the text form. Must not: know what parameters mean.
+//! Responsible for: the text form. Must not: interpret parameters.
 
 use std::borrow::Cow;
 
 use percent_encoding::percent_decode_str;
 
-/// Decoded parameters in the order given.
+/// Decoded parameters in their original order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Query(Vec<(String, String)>);
 
 impl Query {
-    /// Reads the part of a URL after `?`.
+    /// Parses the part of a URL after `?`.
     pub(crate) fn parse(text: &str) -> Self {
         Self(
             form_urlencoded::parse(text.as_bytes())
@@ -25,12 +25,12 @@ impl Query {
         self.all(name).next()
     }
 
-    /// The first value of a parameter; empty if it is not given.
+    /// The first value of a parameter; empty if missing.
     pub(crate) fn text(&self, name: &str) -> &str {
         self.get(name).unwrap_or_default()
     }
 
-    /// Every value of a parameter.
+    /// All values of a parameter.
     pub(crate) fn all(&self, name: &str) -> impl Iterator<Item = &str> {
         self.0
             .iter()
@@ -38,12 +38,12 @@ impl Query {
             .map(|(_, value)| value.as_str())
     }
 
-    /// Whether a boolean parameter is on, if it is given.
+    /// The value of a boolean parameter; `None` if missing.
     pub(crate) fn flag_if_given(&self, name: &str) -> Option<bool> {
         self.get(name).map(|_| self.flag(name))
     }
 
-    /// Whether a boolean parameter is on.
+    /// Returns true if a boolean parameter is present and true.
     pub(crate) fn flag(&self, name: &str) -> bool {
         matches!(
             self.get(name),

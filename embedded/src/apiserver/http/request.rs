@@ -1,6 +1,6 @@
-//! Requests as values: as they come, and as they are once routed and decoded.
+//! Defines requests: as received, and after routing and decoding.
 //!
-//! Responsible for: what a request says and what it asks for. Must not: read bodies or paths; `route` does.
+//! Responsible for: the content of a request and its target. Must not: parse bodies or paths; `route` does.
 
 use compact_str::CompactString;
 
@@ -14,23 +14,23 @@ use crate::apiserver::{
     print::{Form, Response},
 };
 
-/// Largest body taken, as the real server limits it.
+/// The largest accepted body in bytes, as on a real server.
 pub const BODY_LIMIT: usize = 3 * 1024 * 1024;
 
-/// One HTTP request as a value.
+/// One HTTP request.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Request<'a> {
     /// `GET`, `POST`, ...
     pub method: &'a str,
     /// Path without the query.
     pub path: &'a str,
-    /// What follows `?`, still encoded.
+    /// The part after `?`, still encoded.
     pub query: &'a str,
     /// `Accept`, or empty.
     pub accept: &'a str,
     /// `Content-Type`, or empty.
     pub content_type: &'a str,
-    /// `User-Agent`, or empty: who owns what the request writes, unless it says so itself.
+    /// `User-Agent`, or empty. Its first part is the field manager of a write without the option `fieldManager`.
     pub user_agent: &'a str,
     /// `Authorization`, or empty.
     pub authorization: &'a str,
@@ -53,21 +53,21 @@ pub struct Prepared {
     pub(super) label: Label,
 }
 
-/// What a request is counted as.
+/// The labels of a request in metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Label {
     /// Verb, such as `create`; `other` for paths without a resource.
     pub verb: &'static str,
     /// Resource, such as `pods`; empty for paths without one.
     pub resource: &'static str,
-    /// What of the resource, such as `status`; empty for the resource itself.
+    /// Subresource, such as `status`; empty for the resource itself.
     pub subresource: &'static str,
 }
 
-/// What is asked.
+/// The decoded call.
 #[derive(Debug)]
 pub(crate) enum ApiCall {
-    /// Nothing that needs objects; this is the answer.
+    /// A call that needs no objects, with its response.
     Answered(Response),
     Get(Target),
     /// `pods/log`.
@@ -83,7 +83,7 @@ pub(crate) enum ApiCall {
     Evict(Target, Tree, DeleteOptions),
 }
 
-/// The object or collection that a call is about, with its options.
+/// The target of a call, an object or a collection, with its options.
 #[derive(Debug)]
 pub(crate) struct Target {
     pub(crate) kind: Kind,
@@ -93,28 +93,28 @@ pub(crate) struct Target {
     pub(crate) name: String,
     pub(crate) subresource: Option<&'static Subresource>,
     pub(crate) query: Query,
-    /// Events are sent and answered in the form of `events.k8s.io/v1`.
+    /// Events are read and written as `events.k8s.io/v1`.
     pub(crate) as_events_v1: bool,
     pub(crate) form: Form,
     pub(crate) options: WriteOptions,
-    /// What writes, if its options do not say who.
+    /// The field manager if the options name none.
     pub(crate) agent: CompactString,
-    /// Warnings gathered while decoding.
+    /// Warnings collected while decoding.
     pub(crate) warnings: Vec<String>,
 }
 
 impl Prepared {
-    /// What the request is counted as.
+    /// The labels of the request in metrics.
     pub const fn label(&self) -> Label {
         self.label
     }
 
-    /// Whether it reads an object or a list.
+    /// Returns true if it reads an object or a list.
     pub fn is_read(&self) -> bool {
         self.kind_read().is_some()
     }
 
-    /// The kind of what it reads, if it reads an object or a list.
+    /// The kind that it reads, if it reads an object or a list.
     pub(crate) fn kind_read(&self) -> Option<Kind> {
         match &self.call {
             Ok(ApiCall::Get(target) | ApiCall::List(target)) => Some(target.kind),
@@ -124,19 +124,19 @@ impl Prepared {
 }
 
 impl Target {
-    /// Whether the main resource is meant.
+    /// Returns true if the target is the main resource.
     pub(crate) const fn is_main(&self) -> bool {
         self.subresource.is_none()
     }
 
-    /// Who writes, as `managedFields` name it.
+    /// The field manager in `managedFields`.
     pub(crate) fn manager(&self) -> &str {
         let said = self.options.field_manager.as_deref();
         said.unwrap_or(&self.agent)
     }
 }
 
-/// What a method does to a resource: to one object of it, or to all.
+/// The verb of a method, on one object or on a collection.
 pub(crate) fn verb_of(method: &str, watch: bool, collection: bool) -> Option<&'static str> {
     Some(match method {
         "GET" | "HEAD" if watch => "watch",

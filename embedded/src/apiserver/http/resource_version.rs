@@ -1,8 +1,8 @@
-//! The parameter `resourceVersion`.
+//! Parses the parameter `resourceVersion`.
 //!
-//! Responsible for: reading it, and what is said of a text that is none. Must not: compare versions.
+//! Responsible for: parsing, and the error text for an invalid version. Must not: compare versions.
 
-/// Reads a `resourceVersion` parameter; empty is 0.
+/// Parses a `resourceVersion` parameter; empty is 0.
 pub(crate) fn parse(text: &str) -> Result<u64, String> {
     if text.is_empty() {
         return Ok(0);

@@ -1,7 +1,7 @@
-//! From an HTTP request to a prepared call: everything that needs no state.
+//! Turns an HTTP request into a prepared call.
 //!
-//! Responsible for: routing, options and decoding, so that a shell may do them outside of its
-//! lock. Must not: look at stored objects.
+//! Responsible for: routing, options and decoding, which need no state, so that a shell can do them outside of its
+//! lock. Must not: access stored objects.
 
 use compact_str::CompactString;
 use serde_json::Value;
@@ -20,7 +20,7 @@ use crate::apiserver::{
     print::Form,
 };
 
-/// Routes and decodes a request. Needs no server: a shell calls this before taking its lock.
+/// Routes and decodes a request. It needs no server: a shell calls this before it takes its lock.
 pub fn prepare(request: Request<'_>) -> Prepared {
     let mut label = Label {
         verb: "other",
@@ -87,7 +87,7 @@ fn review(request: Request<'_>, group: &str, segments: &[&str]) -> Result<ApiCal
             if request.method != "POST" {
                 return Err(ApiError::method_not_allowed());
             }
-            // Where all may do all, the answer does not depend on the body.
+            // Every user may do everything here, so the response does not depend on the body.
             let body = decode::json_or_yaml(request).unwrap_or_default();
             Ok(ApiCall::Answered(documents::review(kind, body)))
         }
@@ -95,7 +95,7 @@ fn review(request: Request<'_>, group: &str, segments: &[&str]) -> Result<ApiCal
     }
 }
 
-/// The object or collection that a path names, with nothing said of its form.
+/// The object or collection that a path names, in the plain form and without options.
 fn locate(request: Request<'_>, group: &str, version: &str, segments: &[&str]) -> Result<Target> {
     if !served_rows().any(|row| row.group == group) {
         return Err(ApiError::no_path());
@@ -170,7 +170,7 @@ fn call(
         "list" => Ok(ApiCall::List(target)),
         "get" if sub.is_some_and(|sub| sub.name == "log") => Ok(ApiCall::Log(target)),
         "get" => {
-            // Any version will do, if it is one.
+            // Any valid version is accepted.
             let version = resource_version::parse(target.query.text("resourceVersion"));
             version.map_err(|why| ApiError::new(500, "", why))?;
             Ok(ApiCall::Get(target))
@@ -217,7 +217,7 @@ fn create(request: Request<'_>, mut target: Target) -> Result<ApiCall> {
     }
 }
 
-/// The name of a program, as its user agent begins.
+/// The program name at the start of a user agent.
 fn agent(user_agent: &str) -> CompactString {
     let name = user_agent.split('/').next().unwrap_or_default();
     let printable = name.chars().filter(|c| !c.is_control());
@@ -228,12 +228,12 @@ fn agent(user_agent: &str) -> CompactString {
     name
 }
 
-/// Reads in which form is to be answered, and what is to be known of a write.
+/// Reads the form of the response and the options of a write.
 fn read_options(request: Request<'_>, target: &mut Target, legacy_watch: bool) -> Result<()> {
     let is_asked_for = target.query.flag("watch") && target.name.is_empty();
     let watch = legacy_watch || (request.method == "GET" && is_asked_for);
     if watch && !target.name.is_empty() && target.is_main() {
-        // Watching one object is watching the collection for its name.
+        // A watch of one object is a watch of the collection with a field selector for its name.
         let name = std::mem::take(&mut target.name);
         let query_of_all = format!("{}&fieldSelector=metadata.name={name}", request.query);
         target.query = Query::parse(&query_of_all);

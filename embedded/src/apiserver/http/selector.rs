@@ -1,6 +1,6 @@
-//! Selectors of lists and watches: of labels, of fields and of shards.
+//! Parses and matches the label, field and shard selectors of lists and watches.
 //!
-//! Responsible for: their syntax and which objects match. Must not: fetch objects.
+//! Responsible for: their syntax, and matching. Must not: fetch objects.
 
 use std::{iter::Peekable, vec::IntoIter};
 
@@ -42,7 +42,7 @@ struct FieldTerm {
 }
 
 impl Selector {
-    /// Reads `labelSelector`, `fieldSelector` and `shardSelector`.
+    /// Parses `labelSelector`, `fieldSelector` and `shardSelector`.
     pub(crate) fn read(query: &Query, kind: Kind) -> Result<Self> {
         let labels = parse_labels(query.text("labelSelector")).map_err(ApiError::bad_request)?;
         let fields = parse_fields(query.text("fieldSelector"), kind)?;
@@ -54,24 +54,24 @@ impl Selector {
         })
     }
 
-    /// Whether every object matches.
+    /// Returns true if every object matches.
     pub(crate) const fn is_empty(&self) -> bool {
         self.labels.is_empty() && self.fields.is_empty() && self.shards.is_none()
     }
 
-    /// The selector of shards, as it was asked for.
+    /// The text of the shard selector, if there is one.
     pub(crate) fn of_shards(&self) -> Option<&str> {
         self.shards.as_ref().map(ShardSelector::text)
     }
 
-    /// The name, where the selector asks for exactly one.
+    /// The object name, if a field selector requires one.
     pub(crate) fn single_name(&self) -> Option<&str> {
         let mut fields = self.fields.iter();
         let term = fields.find(|term| term.equal && term.path == "metadata.name")?;
         Some(&term.value)
     }
 
-    /// Whether an object is selected.
+    /// Returns true if an object matches.
     pub(crate) fn matches(&self, object: &Stored) -> bool {
         self.labels
             .iter()
@@ -116,7 +116,7 @@ impl FieldTerm {
         equal == self.equal
     }
 
-    /// Rare fields are read from the stored bytes.
+    /// Fields without a copy in [`Stored`] are read from its bytes.
     fn equals_in_tree(&self, object: &Stored, path: &str) -> bool {
         let path = match path {
             "status.successful" => "status.succeeded",
@@ -208,7 +208,7 @@ fn unescape(value: &str) -> String {
         .replace("\\\\", "\\")
 }
 
-/// The words and marks of a label selector; empty at its end.
+/// The tokens of a label selector; the empty string marks the end.
 struct SelectorTokens<'a>(Peekable<IntoIter<&'a str>>);
 
 impl<'a> SelectorTokens<'a> {
@@ -236,7 +236,7 @@ impl<'a> SelectorTokens<'a> {
         self.0.next().unwrap_or_default()
     }
 
-    /// A word, if there is one; else a value is empty.
+    /// The next word, or an empty value if the next token is punctuation.
     fn value(&mut self) -> String {
         let word = self.0.next_if(|token| !token.starts_with(is_mark));
         word.unwrap_or_default().to_owned()
@@ -262,14 +262,14 @@ impl<'a> SelectorTokens<'a> {
     }
 }
 
-/// What a label selector has beside words.
+/// The punctuation of label selectors.
 const MARKS: &str = "=!,()<>";
 
 fn is_mark(letter: char) -> bool {
     MARKS.contains(letter)
 }
 
-/// Reads a label selector.
+/// Parses a label selector.
 fn parse_labels(text: &str) -> Result<Vec<Requirement>, String> {
     let mut tokens = SelectorTokens::of(text);
     let mut requirements = Vec::new();
@@ -326,7 +326,7 @@ fn parse_requirement(tokens: &mut SelectorTokens<'_>) -> Result<Requirement, Str
     })
 }
 
-/// How errors about one requirement begin.
+/// The start of errors about one requirement.
 const UNPARSED: &str = "unable to parse requirement: ";
 
 fn check_values(operator: Operator, values: &[String]) -> Result<(), String> {

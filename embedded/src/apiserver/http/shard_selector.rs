@@ -1,6 +1,7 @@
-//! `shardSelector`: those objects whose namespaces or UIDs have hashes in some intervals (KEP-5866).
+//! Parses and matches `shardSelector`: objects whose namespace or UID has a hash in given intervals (KEP-5866).
 //!
-//! Different from a real server: it is always there, and its expressions are read by the letter, not as CEL.
+//! Different from a real server: the parameter is always enabled, and only the literal form of its expressions is
+//! accepted, not CEL.
 //!
 //! Must not: fetch objects.
 
@@ -8,11 +9,12 @@ use lakh_core::model::stable_hash;
 
 use crate::apiserver::object::{ApiError, Result, Stored};
 
-/// See the module's text.
+/// A parsed `shardSelector`. An object matches if the hash of its field is in one of the intervals. All intervals are
+/// of the same field.
 #[derive(Clone, Debug)]
 pub(super) struct ShardSelector {
     field: ShardField,
-    /// From a hash to before another.
+    /// Half-open intervals of hashes: start included, end excluded.
     intervals: Vec<(u128, u128)>,
     text: String,
 }
@@ -24,7 +26,7 @@ enum ShardField {
 }
 
 impl ShardSelector {
-    /// Reads one; none is in an empty text.
+    /// Parses a selector; `None` for an empty text.
     pub(super) fn read(text: &str) -> Result<Option<Self>> {
         if text.is_empty() {
             return Ok(None);
@@ -49,7 +51,7 @@ impl ShardSelector {
         }))
     }
 
-    /// As it was asked for.
+    /// The text of the parameter.
     pub(super) fn text(&self) -> &str {
         &self.text
     }
@@ -65,7 +67,7 @@ impl ShardSelector {
     }
 }
 
-/// One `shardRange(field, 'start', 'end')`.
+/// Parses one `shardRange(field, 'start', 'end')`.
 fn range(text: &str) -> std::result::Result<(ShardField, u128, u128), String> {
     let text = text.trim();
     let inner = text.strip_prefix("shardRange(");
@@ -94,7 +96,7 @@ fn range(text: &str) -> std::result::Result<(ShardField, u128, u128), String> {
     }
 }
 
-/// A number of 16 hexadecimal digits, or 2^64.
+/// Parses a number of 16 hexadecimal digits, or 2^64.
 fn bound(text: &str) -> std::result::Result<u128, String> {
     let odd = || format!("{text} must be a 0x-prefixed 16-digit hex value");
     let inner = text

@@ -1,16 +1,17 @@
-//! Secrets and ConfigMaps: their rules.
+//! Implements the rules of Secrets and ConfigMaps.
 //!
-//! Responsible for: defaults, keys, sizes, what each type of Secret must have, and immutability. Must not: read
+//! Responsible for: defaults, keys, sizes, required keys per Secret type, and immutability. Must not: parse
 //! certificates.
 //!
-//! Different from a real server: keys and certificates of `kubernetes.io/tls` Secrets are not matched.
+//! Different from a real server: the server does not check that the key of a `kubernetes.io/tls` Secret belongs to its
+//! certificate.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 
 use crate::apiserver::object::{CheckedField, Tree, names, tree};
 
-/// Most bytes that the values of a Secret or a ConfigMap have together.
+/// Largest total size of the values of a Secret or ConfigMap, in bytes.
 const MAX_SIZE: usize = 1024 * 1024;
 
 /// Moves `stringData` into `data` and sets the type.
@@ -31,7 +32,7 @@ pub(crate) fn default_secret(secret: &mut Tree) {
     drop_empty(secret);
 }
 
-/// Leaves out what holds nothing.
+/// Removes empty `data` and `binaryData`.
 pub(crate) fn drop_empty(object: &mut Tree) {
     for map in ["data", "binaryData"] {
         if tree::section(object, map).is_empty() {
@@ -40,7 +41,7 @@ pub(crate) fn drop_empty(object: &mut Tree) {
     }
 }
 
-/// Checks a new Secret.
+/// Validates a new Secret.
 #[doc(alias = "ValidateSecret")]
 pub(crate) fn validate_secret(secret: &CheckedField<'_, '_>) {
     let data = secret.at("data");
@@ -79,7 +80,7 @@ pub(crate) fn validate_secret(secret: &CheckedField<'_, '_>) {
     }
 }
 
-/// Checks that an entry is there and is an object in JSON.
+/// Requires an entry that is a JSON object.
 fn check_json(data: &CheckedField<'_, '_>, key: &str) {
     let entry = data.entry(key);
     if !entry.is_set() {
@@ -105,14 +106,14 @@ fn check_json(data: &CheckedField<'_, '_>, key: &str) {
     entry.invalid_as(json!("<secret contents redacted>"), &wrong);
 }
 
-/// The number of bytes behind base64.
+/// The number of bytes that a base64 string encodes.
 fn decoded_len(value: &Value) -> usize {
     let text = value.as_str().unwrap_or_default();
     let padding = text.bytes().rev().take_while(|byte| *byte == b'=').count();
     (text.len() / 4 * 3).saturating_sub(padding)
 }
 
-/// Checks a changed Secret.
+/// Validates an update of a Secret.
 #[doc(alias = "ValidateSecretUpdate")]
 pub(crate) fn validate_secret_update(secret: &CheckedField<'_, '_>) {
     secret.at("type").must_not_change();
@@ -120,7 +121,7 @@ pub(crate) fn validate_secret_update(secret: &CheckedField<'_, '_>) {
     validate_secret(secret);
 }
 
-/// Checks a new ConfigMap.
+/// Validates a new ConfigMap.
 #[doc(alias = "ValidateConfigMap")]
 pub(crate) fn validate_config_map(config: &CheckedField<'_, '_>) {
     let (data, binary) = (config.at("data"), config.at("binaryData"));
@@ -138,18 +139,18 @@ pub(crate) fn validate_config_map(config: &CheckedField<'_, '_>) {
         entry.complain_of(key, names::config_key_problems(key));
         size += decoded_len(value);
     }
-    // The error is about the whole object.
+    // The error has the path of the whole object.
     config.at("").must_be_within(size, MAX_SIZE);
 }
 
-/// Checks a changed ConfigMap.
+/// Validates an update of a ConfigMap.
 #[doc(alias = "ValidateConfigMapUpdate")]
 pub(crate) fn validate_config_map_update(config: &CheckedField<'_, '_>) {
     check_immutable(config, &["data", "binaryData"]);
     validate_config_map(config);
 }
 
-/// Checks that what was immutable is as it was.
+/// Requires that the fields of an immutable object have not changed.
 fn check_immutable(object: &CheckedField<'_, '_>, fields: &[&str]) {
     let immutable = object.at("immutable");
     if !immutable.old().flag() {

@@ -1,7 +1,7 @@
-//! Defaults as data.
+//! Applies the defaults listed in `defaults.yaml`.
 //!
-//! Responsible for: filling in what `defaults.yaml` says. Must not: know what it says; what depends on other fields is
-//! with each kind.
+//! Responsible for: filling in missing fields. Must not: hold the defaults themselves; defaults that depend on other
+//! fields are with each kind.
 
 use std::sync::LazyLock;
 
@@ -14,7 +14,7 @@ static SHAPES: LazyLock<Tree> = LazyLock::new(|| {
     shapes.expect("the defaults are YAML")
 });
 
-/// Fills into a part of an object what the shape of this name says.
+/// Fills the missing fields of a part of an object with the defaults listed under `shape`.
 pub(super) fn fill(tree: &mut Tree, shape: &str) {
     fill_members(tree, tree::section(&SHAPES, shape));
 }

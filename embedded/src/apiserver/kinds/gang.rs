@@ -1,20 +1,19 @@
-//! Workloads and PodGroups: their rules.
+//! Implements the rules of Workloads and PodGroups.
 //!
-//! Responsible for: what the controller's objects are checked for, and what never changes. Must not:
-//! look at other objects; that is the server's `admission`.
+//! Responsible for: validation and immutable fields. Must not: access other objects; the server's `admission` does.
 //!
-//! Different from a real server: fields behind further alpha gates (constraints, resource claims,
-//! priorities, disruption) are checked for their types only; a PodGroup has no finalizer that keeps
-//! it while its Pods are there; nothing schedules by it.
+//! Different from a real server: fields behind further alpha gates (constraints, resource claims, priorities,
+//! disruption) are checked for their types only. A PodGroup has no finalizer that keeps it while its Pods exist. No
+//! scheduler uses PodGroups.
 
 use serde_json::json;
 
 use crate::apiserver::object::CheckedField;
 
-/// How many templates a Workload may have.
+/// The largest number of templates in a Workload.
 const MAX_TEMPLATES: usize = 8;
 
-/// Checks a new Workload.
+/// Validates a new Workload.
 pub(crate) fn validate_workload(workload: &CheckedField<'_, '_>) {
     let reference = workload.at("spec.controllerRef");
     if reference.is_set() {
@@ -38,7 +37,7 @@ pub(crate) fn validate_workload(workload: &CheckedField<'_, '_>) {
     }
 }
 
-/// Checks a new PodGroup.
+/// Validates a new PodGroup.
 pub(crate) fn validate_pod_group(group: &CheckedField<'_, '_>) {
     let spec = group.at("spec");
     let reference = spec.at("podGroupTemplateRef");
@@ -52,14 +51,14 @@ pub(crate) fn validate_pod_group(group: &CheckedField<'_, '_>) {
     check_policy(&spec);
 }
 
-/// Checks that these fields of a spec have not changed.
+/// Requires that these fields of the spec have not changed.
 pub(crate) fn must_not_change(fields: &[&str], object: &CheckedField<'_, '_>) {
     for field in fields {
         object.at("spec").at(field).must_not_change();
     }
 }
 
-/// Checks that a scheduling policy is one of the two there are.
+/// Requires exactly one of the two scheduling policies.
 fn check_policy(parent: &CheckedField<'_, '_>) {
     let policy = parent.at("schedulingPolicy");
     let gang = policy.at("gang");

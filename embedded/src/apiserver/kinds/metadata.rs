@@ -1,12 +1,12 @@
-//! Rules about `metadata` that hold for every kind.
+//! Implements the rules for `metadata` of all kinds.
 //!
-//! Responsible for: what clients may set there. Must not: know kinds beyond their names' form.
+//! Responsible for: the members that clients may set. Must not: know kinds, except for the syntax of their names.
 
 use serde_json::Value;
 
 use crate::apiserver::object::{CheckedField, FieldErrors, Kind, Tree, check_change, names, tree};
 
-/// Members that clients may send on creation but that only the server decides.
+/// Members that clients may send on creation but only the server sets.
 pub(crate) const SERVER_OWNED: &[&str] = &[
     "uid",
     "creationTimestamp",
@@ -18,17 +18,17 @@ pub(crate) const SERVER_OWNED: &[&str] = &[
     "resourceVersion",
 ];
 
-/// Largest sum of annotation sizes.
+/// The largest total size of annotations, in bytes.
 const MAX_ANNOTATIONS: usize = 256 * 1024;
 
-/// Restores on update what clients cannot change, and reports the changes that are refused
-/// rather than read over.
+/// Restores the members that clients cannot change on update. Returns errors for changes that are rejected instead of
+/// ignored.
 pub(crate) fn restore(tree: &mut Tree, old: &Tree) -> FieldErrors {
     let errors = check_change(tree, old, |object| {
         let metadata = object.at("metadata");
         for field in ["uid", "deletionTimestamp", "deletionGracePeriodSeconds"] {
             let field = metadata.at(field);
-            // Update rules run twice on the real server, and so does this cause.
+            // A real server runs the update rules twice and reports this error twice.
             for _ in 0..2 {
                 if field.is_set() {
                     field.must_not_change();
@@ -43,7 +43,7 @@ pub(crate) fn restore(tree: &mut Tree, old: &Tree) -> FieldErrors {
     errors
 }
 
-/// Checks the metadata of a new object.
+/// Validates the metadata of a new object.
 #[doc(alias = "ValidateObjectMeta")]
 pub(crate) fn check_create(kind: Kind, object: &CheckedField<'_, '_>) {
     let metadata = object.at("metadata");
@@ -55,12 +55,12 @@ pub(crate) fn check_create(kind: Kind, object: &CheckedField<'_, '_>) {
         }
         text => name.complain_of(text, names::dns_label_problems(text)),
     }
-    // A Job's own name among its labels is judged where it was put into the template.
+    // Labels with the Job's own name are copies of template labels, which are validated there.
     let own_name = (kind == Kind::Job).then(|| name.text());
     check_common(&metadata, own_name);
 }
 
-/// Checks the metadata of a changed object.
+/// Validates the metadata of an updated object.
 #[doc(alias = "ValidateObjectMetaUpdate")]
 pub(crate) fn check_update(kind: Kind, object: &CheckedField<'_, '_>) {
     let metadata = object.at("metadata");
@@ -68,7 +68,7 @@ pub(crate) fn check_update(kind: Kind, object: &CheckedField<'_, '_>) {
         check_new_finalizers(&metadata.at("finalizers"));
     }
     if has_changed(&metadata) {
-        // Several layers of a real server look at the metadata of an update, and each reports what it finds.
+        // Several layers of a real server validate the metadata of an update, and each reports its errors.
         for _ in 0..2 {
             check_but_finalizers(&metadata, None);
         }
@@ -79,7 +79,7 @@ pub(crate) fn check_update(kind: Kind, object: &CheckedField<'_, '_>) {
     }
 }
 
-/// Checks the metadata of a changed object once more, as the rules of some kinds do.
+/// Validates the metadata of an updated object once more, as the rules of some kinds do.
 pub(crate) fn check_again(object: &CheckedField<'_, '_>) {
     let metadata = object.at("metadata");
     if has_changed(&metadata) {
@@ -105,13 +105,13 @@ fn check_new_finalizers(finalizers: &CheckedField<'_, '_>) {
          finalizers []string{{{}}}",
         fresh.join(", ")
     );
-    // As above.
+    // A real server reports this twice, too.
     for _ in 0..2 {
         finalizers.forbidden(&detail);
     }
 }
 
-/// Checks what all objects have; labels like `job-name` with a Job's own name are left out.
+/// Validates the members that all objects have; skips `job-name` labels with the value `own_name`.
 fn check_common(metadata: &CheckedField<'_, '_>, own_name: Option<&str>) {
     check_but_finalizers(metadata, own_name);
     check_finalizers(&metadata.at("finalizers"));
@@ -123,7 +123,7 @@ fn check_but_finalizers(metadata: &CheckedField<'_, '_>, own_name: Option<&str>)
     check_owners(&metadata.at("ownerReferences"));
 }
 
-/// Checks a map of labels, but for those like `job-name` with a Job's own name.
+/// Validates labels; skips `job-name` labels with the value `own_name`.
 pub(crate) fn check_labels(labels: &CheckedField<'_, '_>, own_name: Option<&str>) {
     for (key, value) in labels.tree() {
         let value = value.as_str().unwrap_or_default();
@@ -135,7 +135,7 @@ pub(crate) fn check_labels(labels: &CheckedField<'_, '_>, own_name: Option<&str>
     }
 }
 
-/// Checks a map of annotations.
+/// Validates annotations.
 pub(crate) fn check_annotations(annotations: &CheckedField<'_, '_>) {
     let mut size = 0;
     for (key, value) in annotations.tree() {
@@ -155,7 +155,7 @@ fn check_owners(owners: &CheckedField<'_, '_>) {
             ("uid", "must not be empty"),
         ] {
             if owner.at(field).text().is_empty() {
-                // Which of the owners it is, is not said.
+                // The path omits the index of the owner.
                 owners.at(field).invalid_as("\"\"", detail);
             }
         }
@@ -178,7 +178,7 @@ fn check_owners(owners: &CheckedField<'_, '_>) {
     }
 }
 
-/// An owner with its members in the order in which the API has them.
+/// An owner reference as error texts print it: with its members in the API's order.
 fn shown_owner(owner: &Value) -> String {
     let fields = [
         "apiVersion",

@@ -1,9 +1,9 @@
-//! The rules of each kind: defaults, checks, what may change, what the server sets.
+//! Implements the rules of each kind: defaults, validation, immutable fields, and fields that the server sets.
 //!
-//! Responsible for: everything about one object that its kind alone decides. Must not: look at other objects
-//! (the server's admission does), or know requests.
-//! Read first: `strategy`, which has one function for each step of a write and calls the kind's rules; then
-//! `metadata`, which holds for all kinds, and `job`. Pod specs, which several kinds have, are in `template`.
+//! Responsible for: everything about one object that depends on its kind alone. Must not: access other objects (the
+//! server's admission does), or know requests.
+//! Read first: `strategy`, which has one function for each step of a write and calls the kind's rules; then `metadata`,
+//! which holds for all kinds, and `job`. `template` holds pod specs, which several kinds have.
 
 pub(crate) mod config;
 mod defaults;

@@ -1,22 +1,22 @@
-//! Namespaces: their rules.
+//! Implements the rules of Namespaces.
 //!
-//! Responsible for: which there are from the start, and what a new one gets. Must not: end one; the server
-//! does.
+//! Responsible for: the initial namespaces, and the fields of a new one. Must not: finish the deletion of one; the
+//! server does.
 
 use serde_json::json;
 
 use crate::apiserver::object::{Tree, tree};
 
-/// The namespaces that exist from the start.
+/// The initial namespaces.
 pub(crate) const INITIAL: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
 
-/// Those of them that cannot be deleted.
+/// The initial namespaces that cannot be deleted.
 pub(crate) const PROTECTED: [&str; 3] = ["default", "kube-public", "kube-system"];
 
-/// The label that carries a namespace's own name.
+/// The label with the namespace's own name.
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 
-/// Sets the label that carries the name.
+/// Sets the name label.
 pub(crate) fn default(tree: &mut Tree) {
     let metadata = tree::metadata_mut(tree);
     let name = tree::text(metadata, "name").to_owned();
@@ -25,7 +25,7 @@ pub(crate) fn default(tree: &mut Tree) {
     }
 }
 
-/// Sets finalizer and phase of a new namespace.
+/// Sets the label, the finalizer and the phase of a new namespace.
 pub(crate) fn prepare_create(tree: &mut Tree) {
     default(tree);
     let spec = tree::section_mut(tree, "spec");

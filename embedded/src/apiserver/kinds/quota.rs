@@ -1,6 +1,7 @@
-//! ResourceQuotas: their rules.
+//! Implements the rules of ResourceQuotas.
 //!
-//! Responsible for: what a quota may limit, and which kinds its limits count. Must not: count; the server does.
+//! Responsible for: the resources that a quota may limit, and the kind or resource that each limit counts. Must not:
+//! count; the server does.
 
 use serde_json::{Value, json};
 
@@ -19,7 +20,7 @@ const COMPUTE: [&str; 9] = [
     "limits.ephemeral-storage",
 ];
 
-/// Objects that a quota may count by their plural alone.
+/// Objects that a quota counts by their plural alone.
 const COUNTS: [&str; 9] = [
     "pods",
     "resourcequotas",
@@ -32,7 +33,7 @@ const COUNTS: [&str; 9] = [
     "services.loadbalancers",
 ];
 
-/// Scopes, each with whether Pods, their resources, or volume claims may be limited in it.
+/// Scopes, each with the resources that a quota with that scope may limit.
 const SCOPES: [(&str, &[&str]); 7] = [
     ("Terminating", &OF_PODS),
     ("NotTerminating", &OF_PODS),
@@ -56,7 +57,7 @@ const OF_PODS: [&str; 7] = [
     "requests.memory",
 ];
 
-/// Checks a new quota.
+/// Validates a new quota.
 #[doc(alias = "ValidateResourceQuota")]
 pub(crate) fn validate(quota: &CheckedField<'_, '_>) {
     let spec = quota.at("spec");
@@ -68,7 +69,7 @@ pub(crate) fn validate(quota: &CheckedField<'_, '_>) {
     check_scope_selector(&spec);
 }
 
-/// Checks a changed quota.
+/// Validates an update of a quota.
 #[doc(alias = "ValidateResourceQuotaUpdate")]
 pub(crate) fn validate_update(quota: &CheckedField<'_, '_>) {
     validate(quota);
@@ -151,7 +152,7 @@ fn check_scope_selector(spec: &CheckedField<'_, '_>) {
         let scope = expression.at("scopeName").text();
         let (operator, values) = (expression.at("operator").text(), expression.at("values"));
         let (is_known, misfits) = judge_scope(scope, spec);
-        // The error does not name the expression by its place.
+        // The error's path omits the index of the expression.
         let field = expressions.at("scopeName");
         if !is_known {
             field.invalid_as(json!(scope), "unsupported scope");
@@ -188,7 +189,7 @@ fn check_scope_selector(spec: &CheckedField<'_, '_>) {
     }
 }
 
-/// Returns true if there is such a scope, and the number of limits to which it does not apply.
+/// Returns true if the scope is known, and the number of limits that it does not apply to.
 fn judge_scope(scope: &str, spec: &CheckedField<'_, '_>) -> (bool, usize) {
     let Some((_, fitting)) = SCOPES.iter().find(|(known, _)| *known == scope) else {
         return (false, 0);
@@ -208,7 +209,7 @@ fn conflicts(scopes: &[&str]) -> usize {
     pairs.iter().filter(has_both).count()
 }
 
-/// Warnings about a quota that was created.
+/// Warnings for a new quota.
 pub(crate) fn warnings(quota: &Tree) -> Vec<String> {
     let hard = tree::section(quota, "spec.hard");
     let mut warnings = Vec::new();
@@ -239,14 +240,14 @@ pub(crate) fn warnings(quota: &Tree) -> Vec<String> {
 pub(crate) enum Limited<'n> {
     /// The number of objects of a kind.
     Count(Kind),
-    /// The sum of a resource over all containers of Pods that have not ended: of what they request, or of their limits.
+    /// The sum of a resource's requests or limits over all Pods that have not terminated.
     Compute {
         side: &'static str,
         resource: &'n str,
     },
 }
 
-/// The resource that the limit of this name counts; `None` if nothing here uses any of it.
+/// The resource that the limit `name` counts; `None` if the server counts no such resource.
 pub(crate) fn limited(name: &str) -> Option<Limited<'_>> {
     if let Some(qualified) = name.strip_prefix("count/") {
         return Kind::find_qualified(qualified).map(Limited::Count);

@@ -1,13 +1,13 @@
-//! Where the kinds differ: one function per step, one arm per kind.
+//! Dispatches each step of a write to the rules of the kind: one function per step, one arm per kind.
 //!
-//! Responsible for: calling the right kind's rules. Must not: hold rules of more than a line.
+//! Responsible for: calling the rules of the right kind. Must not: hold rules longer than a line.
 
 use serde_json::{Value, json};
 
 use super::{config, defaults, gang, job, namespace, pod, quota};
 use crate::apiserver::object::{CheckedField, Kind, Tree, tree};
 
-/// The part of an object that a write is about.
+/// The part of an object that a write changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     /// The main resource.
@@ -33,8 +33,7 @@ pub(crate) fn default(kind: Kind, tree: &mut Tree) {
     }
 }
 
-/// Fields of `spec` that defaults fill in here and admission on a real server, where nobody owns them;
-/// those that the object does not have yet.
+/// Unset fields of `spec` that defaults set here and admission sets on a real server, where they have no field manager.
 pub(crate) fn set_by_admission(kind: Kind, tree: &Tree) -> Vec<&'static str> {
     if kind != Kind::Pod {
         return Vec::new();
@@ -45,7 +44,7 @@ pub(crate) fn set_by_admission(kind: Kind, tree: &Tree) -> Vec<&'static str> {
     fields
 }
 
-/// Sets what the server decides on creation, the metadata being complete.
+/// Sets the fields that the server decides on creation; the metadata is complete before.
 #[doc(alias = "PrepareForCreate")]
 pub(crate) fn prepare_create(kind: Kind, tree: &mut Tree) {
     match kind {
@@ -59,7 +58,7 @@ pub(crate) fn prepare_create(kind: Kind, tree: &mut Tree) {
     }
 }
 
-/// Checks an object that is to be created.
+/// Validates a new object.
 #[doc(alias = "Validate")]
 pub(crate) fn validate_create(kind: Kind, object: &CheckedField<'_, '_>) {
     match kind {
@@ -76,7 +75,7 @@ pub(crate) fn validate_create(kind: Kind, object: &CheckedField<'_, '_>) {
     }
 }
 
-/// Warnings about an object that was created.
+/// Warnings for a new object.
 #[doc(alias = "WarningsOnCreate")]
 pub(crate) fn warnings(kind: Kind, tree: &Tree) -> Vec<String> {
     match kind {
@@ -88,7 +87,7 @@ pub(crate) fn warnings(kind: Kind, tree: &Tree) -> Vec<String> {
     }
 }
 
-/// Warnings about an object that was changed.
+/// Warnings for an updated object.
 #[doc(alias = "WarningsOnUpdate")]
 pub(crate) fn update_warnings(kind: Kind, part: Part, tree: &Tree, old: &Tree) -> Vec<String> {
     match (kind, part) {
@@ -98,14 +97,14 @@ pub(crate) fn update_warnings(kind: Kind, part: Part, tree: &Tree, old: &Tree) -
     }
 }
 
-/// Restores what this write must not change and applies defaults.
+/// Restores fields that this write must not change, and applies defaults.
 #[doc(alias = "PrepareForUpdate")]
 pub(crate) fn prepare_update(kind: Kind, part: Part, tree: &mut Tree, old: &Tree) {
     let has_status = !kind.info().subresources.is_empty();
     match part {
         Part::Main if has_status => {
             tree::restore(tree, old, "status");
-            // A Pod's patch may come without the spec, which then keeps its defaults.
+            // A patch of a Pod may be applied without its spec, which has its defaults already.
             if kind != Kind::Pod || tree.get("spec") != old.get("spec") {
                 default(kind, tree);
             }
@@ -129,7 +128,7 @@ pub(crate) fn prepare_update(kind: Kind, part: Part, tree: &mut Tree, old: &Tree
     }
 }
 
-/// Checks a changed object against its old state.
+/// Validates an object against its previous state.
 #[doc(alias = "ValidateUpdate")]
 pub(crate) fn validate_update(kind: Kind, part: Part, object: &CheckedField<'_, '_>) {
     match (kind, part) {
@@ -152,7 +151,7 @@ pub(crate) fn validate_update(kind: Kind, part: Part, object: &CheckedField<'_, 
     }
 }
 
-/// Counts the generation up if the spec has changed.
+/// Increments the generation if the spec has changed.
 pub(crate) fn bump_generation(kind: Kind, part: Part, tree: &mut Tree, old: &Tree) {
     if !kind.info().counts_generations || part != Part::Main || tree.get("spec") == old.get("spec")
     {
@@ -162,13 +161,13 @@ pub(crate) fn bump_generation(kind: Kind, part: Part, tree: &mut Tree, old: &Tre
     tree::metadata_mut(tree).insert("generation".into(), generation.into());
 }
 
-/// Whether finalizers keep an object whose deletion was asked for.
+/// Returns true if finalizers keep an object that is being deleted.
 pub(crate) fn is_held(kind: Kind, tree: &Tree) -> bool {
     let has_some = |path: &str| !tree::items(tree, path).is_empty();
     has_some("metadata.finalizers") || (kind == Kind::Namespace && has_some("spec.finalizers"))
 }
 
-/// Whether a written object is to go away: deletion was asked for and nothing holds it.
+/// Returns true if a written object must be removed: it is being deleted, without a grace period or finalizers.
 pub(crate) fn is_finished(kind: Kind, tree: &Tree) -> bool {
     !tree::text(tree, "metadata.deletionTimestamp").is_empty()
         && tree::int(tree, "metadata.deletionGracePeriodSeconds").unwrap_or_default() == 0

@@ -1,6 +1,6 @@
-//! Failures as Kubernetes `Status` bodies.
+//! Represents failed requests as Kubernetes `Status` bodies.
 //!
-//! Responsible for: the exact shape of error answers. Must not: decide when one is due.
+//! Responsible for: the exact shape of error responses. Must not: decide when a request fails.
 
 use std::fmt;
 
@@ -11,14 +11,14 @@ use super::{
     tree,
 };
 
-/// The result of anything that a request may fail at.
+/// The result of a step that can fail a request.
 pub(crate) type Result<T, E = ApiError> = std::result::Result<T, E>;
 
-/// What is said of a write on top of a version that is not the latest.
+/// The conflict message for a write with an old resourceVersion.
 pub(crate) const STALE: &str = "the object has been modified; please apply your changes to the latest version and \
                                 try again";
 
-/// One failed request; turned into an answer by `print::response`.
+/// One failed request; `print::response` turns it into a response.
 #[derive(Debug)]
 #[doc(alias = "StatusError")]
 pub(crate) struct ApiError(Box<Failure>);
@@ -46,7 +46,7 @@ impl ApiError {
         }))
     }
 
-    /// A failure whose details name an object.
+    /// A failure with details that name an object.
     pub(crate) fn about(
         code: u16,
         reason: &'static str,
@@ -70,7 +70,7 @@ impl ApiError {
         self
     }
 
-    /// Sets `metadata.continue`, so that a client may go on after an expired list.
+    /// Sets `metadata.continue`, so that a client can continue after an expired list.
     pub(crate) fn with_continue(mut self, token: String) -> Self {
         self.0.continue_token = token;
         self
@@ -93,33 +93,33 @@ impl ApiError {
         Self::new(404, "NotFound", message).with_details(json!({}))
     }
 
-    /// An error that is no Status object.
+    /// A plain-text error instead of a `Status` object.
     pub(crate) fn text(code: u16, message: &str) -> Self {
         let mut error = Self::new(code, "", message);
         error.0.plain_text = true;
         error
     }
 
-    /// 404 for a path nobody serves; plain text as the real server answers it.
+    /// 404 for an unknown path; plain text, as on a real server.
     pub(crate) fn no_path() -> Self {
         Self::text(404, "404 page not found\n")
     }
 
-    /// 400 for an object without a name where the path has one.
+    /// 400 for an object without a name; `wanted` is the name in the path.
     pub(crate) fn no_name(wanted: &str) -> Self {
         Self::bad_request(format!(
             "the name of the object ({wanted} based on URL) was undeterminable: name must be provided"
         ))
     }
 
-    /// 400 for an object of another name than the path has.
+    /// 400 if the object's name differs from the name in the path.
     pub(crate) fn other_name(name: &str, wanted: &str) -> Self {
         Self::bad_request(format!(
             "the name of the object ({name}) does not match the name on the URL ({wanted})"
         ))
     }
 
-    /// 400 for an object of another namespace than the path has.
+    /// 400 if the object's namespace differs from the namespace in the path.
     pub(crate) fn other_namespace() -> Self {
         Self::bad_request(
             "the namespace of the provided object does not match the namespace sent on the request",
@@ -138,7 +138,7 @@ impl ApiError {
         Self::about(409, "AlreadyExists", message, kind, name)
     }
 
-    /// 409 with `Operation cannot be fulfilled on ...`; `shown` is the kind as details show it.
+    /// 409 with `Operation cannot be fulfilled on ...`; `shown` is the kind as `details` names it.
     pub(crate) fn conflict(kind: Kind, name: &str, shown: &str, why: &str) -> Self {
         let on = qualify(shown, kind.info().group);
         let message = format!("Operation cannot be fulfilled on {on} {name:?}: {why}");
@@ -156,7 +156,7 @@ impl ApiError {
         Self::about(403, "Forbidden", message, kind, name)
     }
 
-    /// 403 for a namespace that is going away.
+    /// 403 for a namespace that is being terminated.
     pub(crate) fn namespace_terminating(kind: Kind, name: &str, namespace: &str) -> Self {
         let why = format!(
             "unable to create new content in namespace {namespace} because it is being terminated"
@@ -170,7 +170,7 @@ impl ApiError {
         Self::forbidden(kind, name, &why).with_details(details)
     }
 
-    /// 422 for fields of `what`, each with its path and what is wrong with it; there is at least one.
+    /// 422 for fields of `what`: pairs of a path and its error text, at least one.
     pub(crate) fn invalid<'a>(
         what: &str,
         mut details: Value,
@@ -180,7 +180,7 @@ impl ApiError {
         let mut causes = Vec::new();
         for (path, text) in errors {
             causes.push(json!({"reason": cause_reason(text), "message": text, "field": path}));
-            // The message names an error once; the causes repeat it.
+            // The message contains an error once; the causes repeat it.
             let text = format!("{path}: {text}");
             if !texts.contains(&text) {
                 texts.push(text);
@@ -204,7 +204,7 @@ impl ApiError {
         )
     }
 
-    /// 410 in a list.
+    /// 410 for a list.
     pub(crate) fn expired(message: impl Into<String>) -> Self {
         Self::new(410, "Expired", message)
     }
@@ -234,12 +234,12 @@ impl ApiError {
         self.0.code
     }
 
-    /// The whole body, where it is no `Status` object.
+    /// The whole body, if it is plain text and not a `Status` object.
     pub(crate) fn plain_text(&self) -> Option<&str> {
         self.0.plain_text.then_some(&*self.0.message)
     }
 
-    /// Adds the warnings that were found before, unless it has some already.
+    /// Adds earlier warnings, unless the error already has warnings.
     pub(crate) fn with_warnings(mut self, warnings: Vec<String>) -> Self {
         if self.0.warnings.is_empty() {
             self.0.warnings = warnings;
@@ -247,7 +247,7 @@ impl ApiError {
         self
     }
 
-    /// The response headers that go with it, and the warnings.
+    /// The response headers and the warnings.
     pub(crate) fn into_headers(self) -> (Vec<(&'static str, String)>, Vec<String>) {
         (self.0.headers, self.0.warnings)
     }
@@ -259,7 +259,7 @@ impl fmt::Display for ApiError {
     }
 }
 
-/// `details` naming an object.
+/// `details` that name an object.
 pub(crate) fn object_details(kind: Kind, name: &str, shown: &str) -> Value {
     tree::of_texts([
         ("name", name),
@@ -268,7 +268,7 @@ pub(crate) fn object_details(kind: Kind, name: &str, shown: &str) -> Value {
     ])
 }
 
-/// The machine-readable reason that belongs to an error text.
+/// The machine-readable reason for an error text.
 fn cause_reason(text: &str) -> &'static str {
     const REASONS: [(&str, &str); 8] = [
         ("Required value", "FieldValueRequired"),

@@ -1,13 +1,13 @@
-//! Events in the form of `events.k8s.io/v1`: the same objects as those of `v1`, with other names of fields.
+//! Converts Events between `events.k8s.io/v1` and `v1`: the same objects with other field names.
 //!
-//! Responsible for: both ways between the forms. Must not: judge Events.
+//! Responsible for: conversion in both directions. Must not: validate Events.
 
 use super::tree::Tree;
 
-/// The group and the version.
+/// The API version.
 pub(crate) const API_VERSION: &str = "events.k8s.io/v1";
 
-/// Fields by their names in this form and in `v1`.
+/// Field names in this API version and in `v1`.
 const RENAMED: [(&str, &str); 7] = [
     ("note", "message"),
     ("regarding", "involvedObject"),
@@ -18,7 +18,7 @@ const RENAMED: [(&str, &str); 7] = [
     ("deprecatedCount", "count"),
 ];
 
-/// Brings an Event, or a patch of one, from this form into that of `v1`.
+/// Converts an Event, or a patch of one, to `v1`.
 pub(crate) fn to_core(event: &mut Tree) {
     for (own, core) in RENAMED {
         rename(event, own, core);
@@ -31,7 +31,7 @@ pub(crate) fn to_core(event: &mut Tree) {
     }
 }
 
-/// Brings an Event from the form of `v1` into this one.
+/// Converts an Event from `v1` to this API version.
 pub(crate) fn from_core(event: &mut Tree) {
     for (own, core) in RENAMED {
         rename(event, core, own);
@@ -39,7 +39,7 @@ pub(crate) fn from_core(event: &mut Tree) {
     event.insert("apiVersion".into(), API_VERSION.into());
 }
 
-/// Brings a field selector, with the rest of its query, into the form of `v1`.
+/// Converts a query with its field selector to `v1`.
 pub(crate) fn query_to_core(query: &str) -> String {
     query
         .replace("regarding.", "involvedObject.")

@@ -1,7 +1,7 @@
-//! A field of an object that is being checked: its value, and where it stands.
+//! Addresses a field during validation: its value, its old value and its path.
 //!
-//! Responsible for: the way down into an object, and complaints that name the place they are about. Must not: know
-//! rules. The checks of `kinds` are written with it.
+//! Responsible for: descending into an object, and recording errors with their paths. Must not: contain rules. The
+//! checks in `kinds` use it.
 
 use std::{cell::RefCell, fmt::Display, ops::Deref};
 
@@ -15,8 +15,8 @@ use super::{
     view::JsonView,
 };
 
-/// A field under check, whether it is set or not, and what it was before. Nothing is copied, and no path written,
-/// before something is wrong.
+/// A field under validation, set or unset, with its old value. Nothing is copied and no path is formatted until an
+/// error is recorded.
 #[derive(Clone, Copy)]
 pub(crate) struct CheckedField<'a, 'v> {
     place: Place<'a>,
@@ -33,12 +33,12 @@ impl<'v> Deref for CheckedField<'_, 'v> {
     }
 }
 
-/// Checks a new object by these rules.
+/// Validates a new object.
 pub(crate) fn check<'v>(tree: &'v Tree, rules: impl FnOnce(&CheckedField<'_, 'v>)) -> FieldErrors {
     check_change(tree, tree::empty(), rules)
 }
 
-/// Checks an object that was another one before.
+/// Validates an update of `old` to `tree`.
 pub(crate) fn check_change<'v>(
     tree: &'v Tree,
     old: &'v Tree,
@@ -55,7 +55,7 @@ pub(crate) fn check_change<'v>(
 }
 
 impl<'a, 'v> CheckedField<'a, 'v> {
-    /// The same field with another object in it.
+    /// The same field with another object as its value.
     pub(crate) fn holding<'b>(&'b self, tree: &'b Tree) -> CheckedField<'b, 'b> {
         CheckedField {
             view: tree.into(),
@@ -68,7 +68,7 @@ impl<'a, 'v> CheckedField<'a, 'v> {
         self.with(Place::Member(&self.place, path), |whole| whole.at(path))
     }
 
-    /// A member that shows another field.
+    /// A member that has the values of another field.
     pub(crate) fn showing<'b>(
         &'b self,
         name: &'b str,
@@ -81,7 +81,7 @@ impl<'a, 'v> CheckedField<'a, 'v> {
         }
     }
 
-    /// An entry of a map, whose path is `map[key]`.
+    /// An entry of a map; its path is `map[key]`.
     pub(crate) fn entry<'b>(&'b self, key: &'b str) -> CheckedField<'b, 'v> {
         self.with(Place::Entry(&self.place, key), |map| map.entry(key))
     }
@@ -105,22 +105,22 @@ impl<'a, 'v> CheckedField<'a, 'v> {
         }
     }
 
-    /// What the field was before.
+    /// The value before the update.
     pub(crate) fn old(&self) -> JsonView<'v> {
         self.old
     }
 
-    /// Whether the value is another one than before.
+    /// Returns true if the update changes the value.
     pub(crate) fn has_changed(&self) -> bool {
         self.value() != self.old.value()
     }
 
-    /// How much has been found wrong so far.
+    /// The number of errors recorded so far.
     pub(crate) fn found(&self) -> usize {
         self.errors.borrow().0.len()
     }
 
-    /// Says what is wrong here, in a text that is complete.
+    /// Records a complete error text for this field.
     pub(crate) fn complain(&self, text: impl Into<String>) {
         let error = (self.place.to_string(), text.into());
         self.errors.borrow_mut().0.push(error);
@@ -132,7 +132,7 @@ impl<'a, 'v> CheckedField<'a, 'v> {
         self.complain(format!("Required value{colon}{detail}"));
     }
 
-    /// Checks that there is a text, and that it is not empty; gives whether that is so.
+    /// Requires a non-empty string; returns true if there is one.
     pub(crate) fn must_be_given(&self) -> bool {
         let is_given = !self.text().is_empty();
         if !is_given {
@@ -146,26 +146,26 @@ impl<'a, 'v> CheckedField<'a, 'v> {
         self.invalid_as(self.value(), detail);
     }
 
-    /// The same, where another value is shown.
+    /// The same with another value in the text.
     pub(crate) fn invalid_as(&self, shown: impl Display, detail: &str) {
         self.complain(format!("Invalid value: {shown}: {detail}"));
     }
 
-    /// `Invalid value: <text as json>: detail` for each problem with a text.
+    /// `Invalid value: <string as JSON>: detail` for each problem with a string.
     pub(crate) fn complain_of(&self, text: &str, problems: impl IntoIterator<Item = String>) {
         for problem in problems {
             self.invalid_as(Value::from(text), &problem);
         }
     }
 
-    /// Checks that the text is a DNS label, which must be there.
+    /// Requires a DNS label.
     pub(crate) fn must_be_dns_label(&self) {
         if self.must_be_given() {
             self.complain_of(self.text(), names::dns_label_problems(self.text()));
         }
     }
 
-    /// Checks that the text is a qualified name.
+    /// Requires a qualified name.
     pub(crate) fn must_be_qualified_name(&self) {
         self.complain_of(self.text(), names::qualified_name_problems(self.text()));
     }
@@ -175,7 +175,7 @@ impl<'a, 'v> CheckedField<'a, 'v> {
         self.complain(format!("Forbidden: {detail}"));
     }
 
-    /// Checks that the text is one of these.
+    /// Requires that the string is one of `supported`.
     pub(crate) fn must_be_one_of(&self, supported: &[&str]) {
         if !supported.contains(&self.text()) {
             self.unsupported(Value::from(self.text()), supported);
@@ -196,12 +196,12 @@ impl<'a, 'v> CheckedField<'a, 'v> {
         self.duplicate_as(self.value());
     }
 
-    /// The same, where another value is shown.
+    /// The same with another value in the text.
     pub(crate) fn duplicate_as(&self, shown: impl Display) {
         self.complain(format!("Duplicate value: {shown}"));
     }
 
-    /// Checks that a list has so many items at most.
+    /// Requires that a list has at most `most` items.
     pub(crate) fn must_have_at_most(&self, most: usize) {
         let have = self.list().len();
         if have > most {
@@ -209,26 +209,26 @@ impl<'a, 'v> CheckedField<'a, 'v> {
         }
     }
 
-    /// Checks that so many bytes are not too many.
+    /// Requires that `bytes` is at most `most`.
     pub(crate) fn must_be_within(&self, bytes: usize, most: usize) {
         if bytes > most {
             self.complain(format!("Too long: may not be more than {most} bytes"));
         }
     }
 
-    /// Checks that a number that is given is at least 0.
+    /// Requires that the number, if set, is at least 0.
     pub(crate) fn must_not_be_negative(&self) {
         if self.int().is_some_and(|number| number < 0) {
             self.invalid("must be greater than or equal to 0");
         }
     }
 
-    /// Whether a number that is given is above a limit.
+    /// Returns true if the number is set and above `limit`.
     pub(crate) fn is_above(&self, limit: i64) -> bool {
         self.int().is_some_and(|number| number > limit)
     }
 
-    /// Checks that the value is what it was; an unset one is null.
+    /// Requires that the value has not changed; an unset value is null.
     pub(crate) fn must_not_change(&self) {
         if self.has_changed() {
             self.invalid("field is immutable");

@@ -1,6 +1,7 @@
-//! Collected field errors and the 422 they become.
+//! Collects field errors and turns them into a 422.
 //!
-//! Responsible for: the form of the whole answer. Must not: check anything; `field` has the forms of single errors.
+//! Responsible for: the form of the whole response. Must not: validate anything; `field` has the forms of single
+//! errors.
 
 use super::{
     error::{ApiError, object_details},
@@ -13,12 +14,12 @@ use super::{
 pub(crate) struct FieldErrors(pub(super) Vec<(String, String)>);
 
 impl FieldErrors {
-    /// Takes over the errors of another collection.
+    /// Appends the errors of another collection.
     pub(crate) fn append(&mut self, other: Self) {
         self.0.extend(other.0);
     }
 
-    /// Nothing, or the 422.
+    /// Returns the 422 if there is an error.
     pub(crate) fn check(self, kind: Kind, name: &str) -> Result<(), ApiError> {
         if self.0.is_empty() {
             return Ok(());

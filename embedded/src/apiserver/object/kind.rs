@@ -1,4 +1,4 @@
-//! The table of resource kinds: it drives routing, storage and discovery.
+//! Declares the table of resource kinds, which drives routing, storage and discovery.
 //!
 //! Responsible for: names and shapes of kinds. Must not: hold behaviour of single kinds.
 
@@ -13,7 +13,7 @@ use k8s_openapi::{
     schemars::{JsonSchema, Schema, SchemaGenerator},
 };
 
-/// What discovery and routing need to know of a kind.
+/// The properties of a kind that routing and discovery use.
 #[derive(Debug)]
 pub struct KindInfo {
     /// The kind that this row describes.
@@ -30,15 +30,15 @@ pub struct KindInfo {
     pub name: &'static str,
     /// Abbreviations for kubectl.
     pub short_names: &'static [&'static str],
-    /// Whether objects live in a namespace.
+    /// Objects of this kind live in a namespace.
     pub namespaced: bool,
-    /// Paths below an object, with the verbs they take.
+    /// Paths below an object, with their verbs.
     pub subresources: &'static [Subresource],
     /// Groups for `kubectl get all`.
     pub categories: &'static [&'static str],
     /// `metadata.generation` counts the changes of the spec.
     pub counts_generations: bool,
-    /// Adds the schema of its type.
+    /// Adds the schema of the kind's type to a generator.
     pub(super) add_schema: fn(&mut SchemaGenerator) -> Schema,
 }
 
@@ -51,7 +51,7 @@ pub struct Subresource {
     pub kind: &'static str,
     /// Group and version of the body where they differ from the parent's.
     pub group_version: Option<(&'static str, &'static str)>,
-    /// Verbs it takes.
+    /// The verbs that it serves.
     pub verbs: &'static [&'static str],
 }
 
@@ -129,7 +129,7 @@ impl KindInfo {
         }
     }
 
-    /// Objects of this kind are part of `kubectl get all`.
+    /// Adds the kind to `kubectl get all`.
     const fn in_all(self) -> Self {
         Self {
             categories: &["all"],
@@ -160,8 +160,8 @@ macro_rules! kinds {
     };
 }
 
-// An entry is all that a kind needs to be stored, listed, watched, patched and discovered: its fields come from its
-// type. Its group stands in `GROUPS`. Merge keys (`schemas.txt`), bodies in protobuf (`numbers.txt`), columns of tables
+// A kind is stored, listed, watched, patched and discovered with its entry alone: the fields come from its type. Its
+// group is listed in `GROUPS`. Merge keys (`schemas.txt`), protobuf bodies (`numbers.txt`), table columns
 // (`columns.txt`) and rules (`kinds/strategy.rs`) are added where the kind needs them.
 kinds! {
     /// `v1` Pod.
@@ -250,16 +250,16 @@ kinds! {
     MutatingWebhookConfiguration: admission::MutatingWebhookConfiguration, cluster_scoped(), counts_generations();
 }
 
-/// `events.k8s.io/v1` Event: another form of [`Kind::Event`].
+/// `events.k8s.io/v1` Event: [`Kind::Event`] in another API group.
 pub(crate) static EVENTS_V1: KindInfo =
     row::<k8s_openapi::api::events::v1::Event>(Kind::Event).short_names(&["ev"]);
 
-/// The rows of all kinds that are served, those that are another form of a stored kind included.
+/// The rows of all served kinds, including a stored kind in another API group.
 pub(crate) fn served_rows() -> impl Iterator<Item = &'static KindInfo> {
     KINDS.iter().chain([&EVENTS_V1])
 }
 
-/// Groups in the order of discovery, the core group left out, each with its one version.
+/// Groups in discovery order without the core group, each with its one version.
 pub(crate) const GROUPS: [(&str, &str); 11] = [
     ("apps", "v1"),
     ("events.k8s.io", "v1"),
@@ -280,7 +280,7 @@ impl Kind {
         &KINDS[self as usize]
     }
 
-    /// The kind that objects name so.
+    /// The kind with this `apiVersion` and `kind`.
     pub(crate) fn named(api_version: &str, name: &str) -> Option<Self> {
         let is_it = |info: &&KindInfo| info.api_version == api_version && info.name == name;
         KINDS.iter().find(is_it).map(|info| info.kind)
@@ -294,17 +294,17 @@ impl Kind {
             .map(|row| row.kind)
     }
 
-    /// Finds the kind that [`Self::qualified`] names so.
+    /// Finds the kind by the name that [`Self::qualified`] returns.
     pub(crate) fn find_qualified(name: &str) -> Option<Self> {
         Self::all().find(|kind| kind.qualified() == name)
     }
 
-    /// The plural with its group as error texts show it: `jobs.batch`.
+    /// The plural with its group as in error texts: `jobs.batch`.
     pub(crate) fn qualified(self) -> String {
         qualify(self.info().plural, self.info().group)
     }
 
-    /// The type name with its group as error texts show it: `Job.batch`.
+    /// The type name with its group as in error texts: `Job.batch`.
     pub(crate) fn qualified_name(self) -> String {
         qualify(self.info().name, self.info().group)
     }
@@ -316,7 +316,7 @@ impl Kind {
 }
 
 impl KindInfo {
-    /// The first part of the API group, by which Go's types are told apart.
+    /// The first part of the API group, which distinguishes Go types with equal names.
     pub(crate) fn short_group(&self) -> &'static str {
         match self.group {
             "" => "core",

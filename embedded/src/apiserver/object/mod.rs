@@ -1,9 +1,8 @@
-//! What one object is.
+//! Represents one API object: its kind, its fields and its stored bytes.
 //!
-//! Responsible for: the table of kinds, objects as trees and as stored bytes, the forms of names and
-//! quantities, and the errors that say what is wrong with one. Must not: know the rules of single kinds, or
-//! that there are other objects. Everything else stands on this folder.
-//! Read first: `kind` (which kinds there are), `tree` (objects in work), `stored` (objects at rest).
+//! Responsible for: the table of kinds, objects as trees and as stored bytes, the syntax of names and quantities, and
+//! API errors. Must not: know the rules of single kinds, or access other objects. All other folders use this one.
+//! Read first: `kind` (the table of kinds), `tree` (objects that a request works on), `stored` (stored objects).
 
 mod error;
 pub(crate) mod events_v1;

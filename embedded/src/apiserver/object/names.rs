@@ -1,14 +1,13 @@
-//! The forms of names, labels and label values, with the texts for those that do not fit; and how UIDs and
-//! name suffixes are made.
+//! Validates names, labels and label values, and generates UIDs and name suffixes.
 //!
-//! Responsible for: syntax. Must not: know where the names stand.
+//! Responsible for: syntax and its error texts. Must not: know which field has the name.
 
 use crate::{model::Uid, rng::Rng};
 
-/// The letters of generated names: no vowels, so that no words appear.
+/// The characters of generated names: without vowels, so that no words appear.
 const SUFFIX_LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
-/// Lists the mistakes in a DNS label.
+/// Lists the problems with a DNS label.
 #[doc(alias = "IsDNS1123Label")]
 pub(crate) fn dns_label_problems(text: &str) -> Vec<String> {
     let mut problems = Vec::new();
@@ -30,7 +29,7 @@ pub(crate) fn dns_label_problems(text: &str) -> Vec<String> {
     problems
 }
 
-/// Lists the mistakes in a DNS subdomain.
+/// Lists the problems with a DNS subdomain.
 #[doc(alias = "IsDNS1123Subdomain")]
 pub(crate) fn dns_subdomain_problems(text: &str) -> Vec<String> {
     let mut problems = Vec::new();
@@ -49,7 +48,7 @@ pub(crate) fn dns_subdomain_problems(text: &str) -> Vec<String> {
     problems
 }
 
-/// Lists the mistakes in a key of a Secret or a ConfigMap.
+/// Lists the problems with a key of a Secret or a ConfigMap.
 #[doc(alias = "IsConfigMapKey")]
 pub(crate) fn config_key_problems(text: &str) -> Vec<String> {
     let mut problems = Vec::new();
@@ -72,7 +71,7 @@ pub(crate) fn config_key_problems(text: &str) -> Vec<String> {
     problems
 }
 
-/// What is wrong with a label key, finalizer or condition type.
+/// Lists the problems with a label key, finalizer or condition type.
 pub(crate) fn qualified_name_problems(text: &str) -> Vec<String> {
     let mut problems = Vec::new();
     let name = match text.split_once('/') {
@@ -82,7 +81,7 @@ pub(crate) fn qualified_name_problems(text: &str) -> Vec<String> {
                 problems.push("prefix part must be non-empty".into());
             } else {
                 let wrong = dns_subdomain_problems(prefix);
-                // The length of a prefix counts in bytes.
+                // The limit of a prefix is in bytes.
                 let wrong = wrong
                     .iter()
                     .map(|problem| problem.replace("253 characters", "253 bytes"));
@@ -108,7 +107,7 @@ pub(crate) fn qualified_name_problems(text: &str) -> Vec<String> {
     problems
 }
 
-/// Lists the mistakes in the name of a port.
+/// Lists the problems with the name of a port.
 #[doc(alias = "IsValidPortName")]
 pub(crate) fn port_name_problems(text: &str) -> Vec<String> {
     let mut problems = Vec::new();
@@ -135,7 +134,7 @@ pub(crate) fn port_name_problems(text: &str) -> Vec<String> {
     problems
 }
 
-/// What is wrong with a label value.
+/// Lists the problems with a label value.
 pub(crate) fn label_value_problems(text: &str) -> Vec<String> {
     let mut problems = Vec::new();
     if text.len() > 63 {
@@ -157,7 +156,7 @@ const NAME_FORM: &str = "must consist of alphanumeric characters, '-', '_' or '.
      alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for \
      validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
 
-/// Whether the text is made of lower-case letters, digits and inner hyphens, at least one.
+/// Returns true if the text is non-empty and consists of lower-case letters, digits and inner hyphens.
 pub(crate) fn is_dns_label(text: &str) -> bool {
     let edge = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let bytes = text.as_bytes();

@@ -1,16 +1,16 @@
-//! Where a value stands in an object.
+//! Represents the path of a field in an object.
 //!
-//! Responsible for: paths as Kubernetes writes them, made only when one is shown. Must not: look at values.
+//! Responsible for: paths as Kubernetes formats them, built only when they are printed. Must not: read values.
 
 use std::fmt;
 
-/// A way down into an object; each step knows the one before.
+/// A path; each step refers to its parent.
 #[derive(Clone, Copy)]
 #[doc(alias = "field.Path")]
 pub(crate) enum Place<'a> {
     /// The object itself.
     Root,
-    /// A member, or a member's member by a path with dots.
+    /// A member, or a descendant by a dotted path.
     Member(&'a Self, &'a str),
     /// An item of a list.
     Item(&'a Self, usize),
@@ -19,7 +19,7 @@ pub(crate) enum Place<'a> {
 }
 
 impl<'a> Place<'a> {
-    /// The names of the members on the way here.
+    /// The names of the members along the path.
     pub(crate) fn members(self) -> Vec<&'a str> {
         match self {
             Self::Root => Vec::new(),
@@ -29,7 +29,7 @@ impl<'a> Place<'a> {
     }
 }
 
-/// `spec.containers[0].resources.limits[cpu]`.
+/// Formats as `spec.containers[0].resources.limits[cpu]`.
 impl fmt::Display for Place<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,39 +1,39 @@
-//! Quantities such as `500m` and `1Gi`: their value, and the one text that all writings of it have.
+//! Parses quantities such as `500m` and `1Gi`, and formats them canonically.
 //!
-//! Responsible for: reading and writing them. Must not: know which resources there are.
+//! Responsible for: parsing and formatting. Must not: know resource names.
 
 use serde_json::Value;
 
 use crate::model::{Suffix, WrittenQuantity};
 
-/// What an answer says about a text that is no quantity.
+/// The error text for a string that is not a quantity.
 pub(crate) const NOT_A_QUANTITY: &str = "quantities must match the regular expression \
                                          '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
 
-/// Nanos in one: no quantity is finer.
+/// Nanos in one unit; no quantity is finer.
 const NANO: i128 = 1_000_000_000;
 
-/// The finest unit in which resource lists are stored, in nanos.
+/// The precision of stored resource lists, in nanos.
 const MILLI: i128 = NANO / 1000;
 
-/// The largest amount: what a larger one is read as.
+/// The largest amount, in nanos; larger quantities are read as this.
 const MAX: i128 = i64::MAX as i128 * NANO;
 
-/// An amount, exact to a billionth.
+/// An amount with a precision of one nano.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Quantity {
     nanos: i128,
-    /// How it was written.
+    /// The suffix that the quantity was written with.
     suffix: Suffix,
 }
 
 impl Quantity {
-    /// Reads a quantity; finer than a billionth is rounded up.
+    /// Parses a quantity and rounds it up to nanos.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let written = WrittenQuantity::read(text)?;
         let factor = factor(written.suffix)?;
         let scale = 10_i128.checked_pow(written.fraction)?;
-        // `factor` is in nanos, so that it is whole for every suffix.
+        // `factor` is in nanos and therefore an integer for every suffix.
         let nanos = written.digits.abs().checked_mul(factor)?;
         let nanos = nanos / scale + i128::from(nanos % scale != 0);
         Some(Self {
@@ -51,7 +51,7 @@ impl Quantity {
         }
     }
 
-    /// An amount in billionths.
+    /// A quantity of `nanos` nanos.
     pub(crate) const fn of_nanos(nanos: i128) -> Self {
         Self {
             nanos,
@@ -59,14 +59,14 @@ impl Quantity {
         }
     }
 
-    /// Brings a quantity into its canonical text.
+    /// Replaces a quantity by its canonical string.
     pub(crate) fn normalize(value: &mut Value) {
         if let Some(quantity) = Self::of_json(value) {
             *value = quantity.canonical().into();
         }
     }
 
-    /// Brings a quantity into the form in which a resource list is stored: its canonical text, rounded up to milli units.
+    /// Replaces a quantity by its form in stored resource lists: the canonical string, rounded up to milli units.
     pub(crate) fn store(value: &mut Value) {
         if let Some(quantity) = Self::of_json(value) {
             let nanos = quantity.nanos;
@@ -84,12 +84,12 @@ impl Quantity {
         self.nanos % NANO == 0
     }
 
-    /// The amount, in billionths.
+    /// The amount in nanos.
     pub(crate) const fn nanos(self) -> i128 {
         self.nanos
     }
 
-    /// The one text that all writings of an amount in this notation have.
+    /// The canonical string of the amount in this notation.
     pub(crate) fn canonical(self) -> String {
         if self.nanos == 0 {
             return "0".to_owned();
@@ -111,7 +111,7 @@ impl Quantity {
     }
 
     fn binary(self) -> String {
-        // Whole numbers only: a rest is rounded up.
+        // Binary suffixes have no fractions: the amount is rounded up.
         let mut number = self.nanos / NANO + i128::from(self.nanos % NANO > 0);
         let mut suffix = "";
         for next in Suffix::binary() {
@@ -125,7 +125,7 @@ impl Quantity {
     }
 }
 
-/// What a suffix means, in nanos.
+/// The factor of a suffix, in nanos.
 fn factor(suffix: Suffix) -> Option<i128> {
     match suffix {
         Suffix::Binary(power) => Some((1 << power) * NANO),

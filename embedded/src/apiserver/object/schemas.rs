@@ -1,9 +1,9 @@
-//! The API's types as OpenAPI schemas.
+//! Builds the OpenAPI schemas of the API's types.
 //!
-//! Responsible for: what `kubectl explain` shows of a field, and what `type_def` reads. Must not: know paths, or
-//! look at values.
+//! Responsible for: field descriptions for `kubectl explain`, and the source of `type_def`. Must not: know paths, or
+//! read values.
 //!
-//! Different from a real server: what each possible value of a field means is left out.
+//! Different from a real server: the meaning of each enum value is left out.
 
 use k8s_openapi::schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
@@ -13,11 +13,11 @@ use super::{
     sections::sections,
 };
 
-/// What the types themselves do not say. A line is a type, or behind two blanks a field of it, with words
-/// `KEY=VALUE`; [`say`] has the keys.
+/// Schema properties that the Rust types lack. A line is a type, or, indented by two spaces, a field of that type, with
+/// words `KEY=VALUE`; [`say`] lists the keys.
 const TABLE: &str = include_str!("schemas.txt");
 
-/// Types that are a text or a number on the wire.
+/// Types that are a string or a number on the wire.
 const SCALARS: [(&str, [&str; 2]); 2] = [
     (
         "io.k8s.apimachinery.pkg.api.resource.Quantity",
@@ -28,7 +28,7 @@ const SCALARS: [(&str, [&str; 2]); 2] = [
 
 const INT_OR_STRING: &str = "io.k8s.apimachinery.pkg.util.intstr.IntOrString";
 
-/// The schemas of a group's kinds, and of all types in them, by name.
+/// The schemas of a group's kinds and of all types in them, by name.
 pub(crate) fn of_group(group: &str) -> Map<String, Value> {
     let rows = || served_rows().filter(|row| row.group == group);
     let mut schemas = definitions(rows());
@@ -55,7 +55,7 @@ pub(crate) fn of_group(group: &str) -> Map<String, Value> {
     schemas
 }
 
-/// The schemas of some kinds, and of all types in them, by name.
+/// The schemas of `kinds` and of all types in them, by name.
 pub(super) fn definitions(kinds: impl Iterator<Item = &'static KindInfo>) -> Map<String, Value> {
     let mut generator = SchemaSettings::openapi3().into_generator();
     for row in kinds {
@@ -72,12 +72,12 @@ pub(crate) fn name(row: &KindInfo) -> String {
     format!("io.k8s.api.{group}.{}.{}", row.version, row.name)
 }
 
-/// How documents say which kind something is about.
+/// The `x-kubernetes-group-version-kind` entry of a kind.
 pub(crate) fn group_version_kind(row: &KindInfo) -> Value {
     json!({"group": row.group, "version": row.version, "kind": row.name})
 }
 
-/// A member beside a reference counts for nothing in OpenAPI 3.0: the reference goes one deeper.
+/// Wraps a `$ref` that has siblings in `allOf`, because OpenAPI 3.0 ignores the siblings of a reference.
 fn wrap_references(schema: &mut Value) {
     match schema {
         Value::Object(members) => {
@@ -93,7 +93,7 @@ fn wrap_references(schema: &mut Value) {
     }
 }
 
-/// Adds what the table says of the types that there are.
+/// Adds the table's properties to the schemas present.
 fn complete(schemas: &mut Map<String, Value>) {
     for (head, rows) in sections(TABLE) {
         let (name, words) = head.split_once(' ').unwrap_or((head, ""));
@@ -114,7 +114,7 @@ fn say_all(schema: &mut Value, words: &str) {
     let Value::Object(schema) = schema else {
         return;
     };
-    // Rust's types cannot leave out what Go's can.
+    // In Go's types more fields are optional than in Rust's; the table lists the required ones.
     schema.remove("required");
     for (key, value) in words
         .split_whitespace()
@@ -124,7 +124,7 @@ fn say_all(schema: &mut Value, words: &str) {
     }
 }
 
-/// Adds one word of the table to a schema.
+/// Adds one `KEY=VALUE` of the table to a schema.
 fn say(schema: &mut Map<String, Value>, key: &str, value: &str) {
     let list = || Value::from(value.split(',').collect::<Vec<_>>());
     let json = || serde_json::from_str::<Value>(value).unwrap_or_default();

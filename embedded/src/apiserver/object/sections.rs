@@ -1,10 +1,10 @@
-//! Tables written as text: a head, and in the lines below it, behind blanks, its rows. A `#` begins a comment.
+//! Reads text tables: a header line and, indented below it, its rows. A line that begins with `#` is a comment.
 //!
-//! Responsible for: which rows belong to which head. Must not: know what they say.
+//! Responsible for: assigning rows to headers. Must not: interpret them.
 
 use std::iter;
 
-/// The heads of a table, each with its rows.
+/// The headers of a table, each with its rows.
 pub(crate) fn sections(table: &str) -> impl Iterator<Item = (&str, Vec<&str>)> {
     let mut lines = table
         .lines()

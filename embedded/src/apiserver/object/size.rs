@@ -1,6 +1,6 @@
-//! Sizes of objects as a real server stores them.
+//! Computes the size of objects as a real server stores them.
 //!
-//! Responsible for: whether an object fits into one request to etcd. Must not: encode anything.
+//! Responsible for: the limit on the size of an etcd request. Must not: encode anything.
 
 use serde_json::Value;
 
@@ -12,13 +12,13 @@ use super::{
     type_def::{self, Scalar, TypeDef, type_at},
 };
 
-/// The largest request that etcd takes.
+/// The largest request that etcd accepts, in bytes.
 const MAX_REQUEST: usize = 1536 * 1024;
 
-/// Bytes of a request beside the object: key, type and condition.
+/// Bytes of a request besides the object: key, type and condition.
 const AROUND: usize = 512;
 
-/// Refuses an object that does not fit into one request to etcd. The tree goes without what is kept.
+/// Rejects an object that does not fit into one etcd request. `tree` lacks the members in `kept`.
 pub(crate) fn check(kind: Kind, tree: &Tree, kept: &Kept<'_>) -> Result<()> {
     if upper_bound_of_members(tree) + kept.len() <= MAX_REQUEST {
         return Ok(());
@@ -31,7 +31,7 @@ pub(crate) fn check(kind: Kind, tree: &Tree, kept: &Kept<'_>) -> Result<()> {
     Err(ApiError::new(500, "", "etcdserver: request is too large"))
 }
 
-/// No less than the size of an object in protobuf, found without its type.
+/// An upper bound of an object's protobuf size, computed without its type.
 fn upper_bound_of_members(tree: &Tree) -> usize {
     let members = tree.iter();
     members
@@ -48,7 +48,7 @@ fn upper_bound(value: &Value) -> usize {
     }
 }
 
-/// The size of a message in protobuf: its fields with a tag each, entries of maps as messages of key and value.
+/// The protobuf size of a message: its tagged fields; map entries are messages of key and value.
 fn message(shape: &TypeDef, members: &Tree) -> usize {
     let entry_of_map = |name: &String, value: &Value| {
         let entry = delimited(name.len()) + field(shape.member(name), value);
@@ -71,7 +71,7 @@ fn field(shape: &TypeDef, value: &Value) -> usize {
         (TypeDef::List { items, .. }, Value::Array(list)) => {
             list.iter().map(|item| field(items, item)).sum()
         }
-        // Entries of maps stand beside each other, as items of lists do.
+        // A map is encoded as repeated entries, like a list.
         (TypeDef::Map { .. }, Value::Object(members)) => message(shape, members),
         (TypeDef::Struct(_), Value::Object(members)) => delimited(message(shape, members)),
         (TypeDef::Scalar(Scalar::Bytes), Value::String(text)) => delimited(text.len() / 4 * 3),
@@ -82,12 +82,12 @@ fn field(shape: &TypeDef, value: &Value) -> usize {
         (_, Value::String(text)) => delimited(text.len()),
         (_, Value::Bool(_)) => 2,
         (_, Value::Number(number)) => 1 + varint(number.as_u64().unwrap_or(u64::MAX)),
-        // A value that is kept as it came, such as managed fields, is text.
+        // A value stored as it was sent, such as managed fields, counts as text.
         (_, other) => delimited(other.to_string().len()),
     }
 }
 
-/// The size of a field of so many bytes, with its tag and length.
+/// The size of a length-delimited field of `length` bytes, with its tag and length.
 fn delimited(length: usize) -> usize {
     1 + varint(length as u64) + length
 }

@@ -1,7 +1,7 @@
-//! One stored object: its serialized bytes and the few facts that queries need.
+//! Stores one object: its serialized bytes and the few fields that queries need.
 //!
-//! Responsible for: the byte layout that lets lists, watches and metadata views be cut out of
-//! the stored bytes without parsing. Must not: know which writes are legal.
+//! Responsible for: a byte layout from which lists, watches and metadata views are sliced without parsing. Must not:
+//! decide which writes are valid.
 
 use std::{ops::Range, sync::Arc};
 
@@ -14,32 +14,31 @@ use super::{
 };
 use crate::{json::read_json, model::Time};
 
-/// An object as stored. Never changed: a write stores a new one, which shares with the one before what is
-/// the same in both.
+/// A stored object. It is immutable: a write creates a new one, which shares equal parts with its predecessor.
 ///
-/// The bytes always begin `{"kind":K,"apiVersion":V,"metadata":{"resourceVersion":"N"`, so that
-/// the version can be replaced, and metadata, spec and status cut out, by offset alone.
+/// The bytes always begin `{"kind":K,"apiVersion":V,"metadata":{"resourceVersion":"N"`. So the resourceVersion can be
+/// replaced, and metadata, spec and status sliced, by offset alone.
 #[derive(Clone, Debug)]
 pub struct Stored {
-    /// What it is.
+    /// Kind.
     pub kind: Kind,
     /// Namespace; empty for cluster-scoped objects.
     pub namespace: CompactString,
     /// Name.
     pub name: CompactString,
-    /// Unique id.
+    /// UID.
     pub uid: Arc<str>,
-    /// The version this state was written at.
+    /// The resourceVersion of the write that produced this state.
     pub version: u64,
-    /// When it was made.
+    /// The creation time.
     pub created: Time,
-    /// Counts the changes of what is wanted; 0 for kinds that do not count them.
+    /// `metadata.generation`; 0 for kinds that do not count generations.
     pub generation: i64,
-    /// When deletion was asked for, if it was.
+    /// The deletion timestamp, if deletion was requested.
     pub deletion: Option<Time>,
     /// Labels in key order.
     pub labels: Arc<[(CompactString, CompactString)]>,
-    /// The owners' references, as far as garbage collection needs them.
+    /// The owner references, reduced to the fields that garbage collection needs.
     pub owners: Arc<[OwnerReference]>,
     /// Names of the finalizers.
     pub finalizers: Arc<[CompactString]>,
@@ -49,37 +48,37 @@ pub struct Stored {
     pub node: CompactString,
     bytes: Arc<[u8]>,
     metadata_end: u32,
-    /// Where the values of [`CUT`] stand, from the end of the metadata on; nowhere if there are none.
+    /// The ranges of the values of [`CUT`], relative to the end of the metadata; empty for a missing member.
     cut: [Range<u32>; 2],
 }
 
-/// Members that are cut out by offset, too, in their order.
+/// Members that are sliced by offset, in this order.
 const CUT: [&str; 2] = ["spec", "status"];
 
 /// One owner reference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnerReference {
-    /// The owner's uid.
+    /// The owner's UID.
     pub uid: Arc<str>,
-    /// Its kind, if the server has such objects.
+    /// Its kind, if the server serves that kind.
     pub kind: Option<Kind>,
     /// Its name.
     pub name: CompactString,
-    /// Whether it keeps the owner from going away under foreground deletion.
+    /// `blockOwnerDeletion`: it blocks the owner's foreground deletion.
     pub blocks: bool,
 }
 
-/// Members of a stored object that a write leaves as they are: they are neither read into a tree nor written anew. There
-/// are none by default.
+/// Members of a stored object that a write does not change: they are neither parsed nor serialized again. Empty by
+/// default.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Kept<'s> {
     before: Option<&'s Stored>,
-    /// In the order of their names, with their JSON.
+    /// Sorted by name, with their JSON.
     members: Vec<(&'static str, &'s str)>,
 }
 
 impl<'s> Kept<'s> {
-    /// Reads an object without some of its members, which are of [`CUT`].
+    /// Reads an object without the members `names`, which must be in [`CUT`].
     pub(crate) fn read(object: &'s Stored, names: &[&'static str]) -> (Tree, Self) {
         let (mut rest, mut from) = (Vec::with_capacity(object.bytes.len()), 0);
         let mut members = Vec::new();
@@ -105,22 +104,22 @@ impl<'s> Kept<'s> {
             .map(|(_, json)| *json)
     }
 
-    /// The object that a member is kept of, if it is.
+    /// The stored object, if this member of it is kept.
     fn source(&self, name: &str) -> Option<&'s Stored> {
         self.before.filter(|_| self.get(name).is_some())
     }
 
-    /// All of them.
+    /// All kept members.
     fn members(&self) -> impl Iterator<Item = (&'static str, &'s str)> {
         self.members.iter().copied()
     }
 
-    /// The length of their JSON.
+    /// The total length of their JSON.
     pub(crate) fn len(&self) -> usize {
         self.members.iter().map(|(_, json)| json.len()).sum()
     }
 
-    /// Puts them into an object that goes without them.
+    /// Inserts them into a tree that lacks them.
     pub(crate) fn put_back(&self, tree: &mut Tree) {
         for (name, json) in self.members() {
             let value = serde_json::from_str(json).expect("it was read as JSON");
@@ -135,7 +134,7 @@ impl Stored {
         Self::encode_with(kind, version, tree, &Kept::default())
     }
 
-    /// The same, with what is kept of the state before in place of what the tree has of it.
+    /// The same, with the members in `kept` in place of those of the tree.
     pub(crate) fn encode_with(kind: Kind, version: u64, tree: &Tree, kept: &Kept<'_>) -> Self {
         let (bytes, metadata_end, cut) = write_object(kind.info(), version, tree, kept);
         let metadata = tree::metadata(tree);
@@ -168,7 +167,7 @@ impl Stored {
         }
     }
 
-    /// The members of [`CUT`] that it has, and where their values stand.
+    /// The present members of [`CUT`] and the ranges of their values.
     fn cut(&self) -> impl Iterator<Item = (&'static str, Range<usize>)> {
         let end = self.metadata_end as usize;
         let places = CUT.into_iter().zip(&self.cut);
@@ -176,9 +175,9 @@ impl Stored {
         places.map(move |(name, at)| (name, end + at.start as usize..end + at.end as usize))
     }
 
-    /// Takes over from the state before what is the same in this one. The log keeps many states of an
-    /// object for a while: small pieces of memory for each of them would leave holes among those that
-    /// stay, and to fill these takes the longer the more there are.
+    /// Shares the parts that are equal in the previous state. The log keeps many states of an object for a while.
+    /// Separate small allocations for each state would fragment memory, and filling the gaps takes longer the more
+    /// there are.
     pub(crate) fn share(&mut self, before: &Self) {
         fn share<T: PartialEq + ?Sized>(own: &mut Arc<T>, before: &Arc<T>) {
             if own == before {
@@ -191,7 +190,7 @@ impl Stored {
         share(&mut self.finalizers, &before.finalizers);
     }
 
-    /// The same state under another version: what a DELETED event shows.
+    /// The same state at another version, as a DELETED event contains it.
     pub(crate) fn at_version(&self, version: u64) -> Self {
         let start = prefix_len(self.kind.info());
         let old_digits = self.version.checked_ilog10().unwrap_or(0) as usize + 1;
@@ -214,8 +213,8 @@ impl Stored {
         &self.bytes
     }
 
-    /// The object as it stands in a list: without `kind` and `apiVersion`, the opening brace
-    /// left to the caller.
+    /// The object as a list item: without `kind` and `apiVersion`, and without the opening brace, which the caller
+    /// writes.
     pub(crate) fn list_item(&self) -> &[u8] {
         &self.bytes[metadata_start(self.kind.info())..]
     }
@@ -225,7 +224,7 @@ impl Stored {
         &self.bytes[metadata_start(self.kind.info())..self.metadata_end as usize]
     }
 
-    /// Reads the object back into a tree.
+    /// Parses the object into a tree.
     pub(crate) fn tree(&self) -> Tree {
         read_json(&self.bytes).expect("stored bytes were written from a tree")
     }
@@ -238,23 +237,23 @@ impl Stored {
             .map(|at| self.labels[at].1.as_str())
     }
 
-    /// Whether it is a Pod that has ended.
+    /// Returns true if it is a Pod that has terminated.
     pub fn has_ended(&self) -> bool {
         self.kind == Kind::Pod && matches!(&*self.phase, "Succeeded" | "Failed")
     }
 
-    /// Whether the object carries a finalizer of that name.
+    /// Returns true if the object has the finalizer `name`.
     pub(crate) fn has_finalizer(&self, name: &str) -> bool {
         self.finalizers.iter().any(|have| have == name)
     }
 
-    /// The key it is stored under.
+    /// The storage key.
     pub(crate) fn key(&self) -> Box<str> {
         key(&self.namespace, &self.name)
     }
 }
 
-/// The storage key of an object; keys sort as a real server's storage sorts them.
+/// The storage key of an object; keys sort as in a real server's storage.
 pub(crate) fn key(namespace: &str, name: &str) -> Box<str> {
     if namespace.is_empty() {
         return name.into();
@@ -317,7 +316,7 @@ fn write_object(
     (out, offset(metadata_end), cut)
 }
 
-/// A member's value, as it is written.
+/// A member's value: parsed, or kept as JSON.
 enum MemberValue<'a> {
     Read(&'a Value),
     Kept(&'a str),
@@ -333,12 +332,12 @@ fn write_name(out: &mut Vec<u8>, name: &str) {
     out.push(b':');
 }
 
-/// How long a member's name of [`CUT`] is with all that is around it.
+/// The length of the name of a member of [`CUT`] with its comma, quotes and colon.
 const fn name_len(name: &str) -> usize {
     ",\"\":".len() + name.len()
 }
 
-/// Where `"metadata":` begins.
+/// The offset of `"metadata":`.
 const fn metadata_start(info: &KindInfo) -> usize {
     "{\"kind\":\"".len()
         + info.name.len()
@@ -347,7 +346,7 @@ const fn metadata_start(info: &KindInfo) -> usize {
         + "\",".len()
 }
 
-/// Where the digits of the version begin.
+/// The offset of the version's digits.
 const fn prefix_len(info: &KindInfo) -> usize {
     metadata_start(info) + "\"metadata\":{\"resourceVersion\":\"".len()
 }
@@ -455,7 +454,7 @@ mod tests {
         for names in [&["spec", "status"][..], &["spec"], &["status"], &[]] {
             let (mut read, kept) = Kept::read(&whole, names);
             assert!(names.iter().all(|name| !read.contains_key(*name)));
-            // A part of it may stand in for the whole.
+            // A part of the member may replace the whole one.
             read.extend(names.iter().map(|name| ((*name).to_owned(), json!({}))));
             let again = Stored::encode_with(Kind::Pod, 7, &read, &kept);
             assert_eq!(again.bytes(), whole.bytes(), "{names:?}");

@@ -1,7 +1,6 @@
-//! Objects as trees of JSON, while a request works on them.
+//! Provides access to objects as JSON trees while a request works on them.
 //!
-//! Responsible for: reading and writing members, those of `metadata` above all. Must not: know kinds or
-//! rules.
+//! Responsible for: reading and writing members, mainly those of `metadata`. Must not: know kinds or rules.
 
 use std::sync::LazyLock;
 
@@ -22,19 +21,19 @@ pub(crate) fn metadata(tree: &Tree) -> &Tree {
     section(tree, "metadata")
 }
 
-/// The object's metadata, made if missing.
+/// The object's metadata, inserted if missing.
 pub(crate) fn metadata_mut(tree: &mut Tree) -> &mut Tree {
     section_mut(tree, "metadata")
 }
 
-/// What stands at a path; `a.b` is the member b of the member a.
+/// The value at a path; `a.b` is the member b of the member a.
 fn get<'a>(tree: &'a Tree, path: &str) -> Option<&'a Value> {
     let mut names = names(path);
     let first = tree.get(names.next()?)?;
     names.try_fold(first, |whole, name| whole.get(name))
 }
 
-/// The names of members on the way down a path. Paths are short, and `split` is made for long texts.
+/// The names in a dotted path. `split` is slower for such short strings.
 pub(super) fn names(path: &str) -> impl Iterator<Item = &str> {
     let mut rest = Some(path);
     std::iter::from_fn(move || {
@@ -45,7 +44,7 @@ pub(super) fn names(path: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// An object at a path; empty if it is missing or of another type.
+/// The object at a path; empty if it is missing or has another type.
 pub(crate) fn section<'a>(tree: &'a Tree, path: &str) -> &'a Tree {
     match get(tree, path) {
         Some(Value::Object(section)) => section,
@@ -53,13 +52,13 @@ pub(crate) fn section<'a>(tree: &'a Tree, path: &str) -> &'a Tree {
     }
 }
 
-/// An object of texts; those that are empty are left out.
+/// An object of strings; empty strings are left out.
 pub(crate) fn of_texts<const N: usize>(members: [(&str, &str); N]) -> Value {
     let given = members.into_iter().filter(|(_, text)| !text.is_empty());
     given.collect()
 }
 
-/// A member that is an object, made if it is missing or of another type.
+/// A member that is an object; inserted if it is missing or has another type.
 pub(crate) fn section_mut<'a>(tree: &'a mut Tree, name: &str) -> &'a mut Tree {
     if !matches!(tree.get(name), Some(Value::Object(_))) {
         tree.insert(name.to_owned(), Value::Object(Tree::new()));
@@ -70,23 +69,23 @@ pub(crate) fn section_mut<'a>(tree: &'a mut Tree, name: &str) -> &'a mut Tree {
     }
 }
 
-/// The text at a path; empty if missing.
+/// The string at a path; empty if missing.
 pub(crate) fn text<'a>(tree: &'a Tree, path: &str) -> &'a str {
     get(tree, path).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The strings of an array at a path.
+/// The strings of the array at a path.
 pub(crate) fn strings<'a>(tree: &'a Tree, path: &str) -> impl Iterator<Item = &'a str> {
     items(tree, path).iter().filter_map(Value::as_str)
 }
 
-/// The elements of an array at a path.
+/// The elements of the array at a path.
 pub(crate) fn items<'a>(tree: &'a Tree, path: &str) -> &'a [Value] {
     let array = get(tree, path).and_then(Value::as_array);
     array.map_or(&[], Vec::as_slice)
 }
 
-/// The elements of an array member, made if it is missing or of another type.
+/// The elements of an array member; inserted if it is missing or has another type.
 pub(crate) fn list_mut<'a>(tree: &'a mut Tree, name: &str) -> &'a mut Vec<Value> {
     if !matches!(tree.get(name), Some(Value::Array(_))) {
         tree.insert(name.to_owned(), Value::Array(Vec::new()));
@@ -112,19 +111,19 @@ pub(crate) fn int(tree: &Tree, path: &str) -> Option<i64> {
     get(tree, path).and_then(Value::as_i64)
 }
 
-/// Whether there is `true` at a path.
+/// Returns true if the value at a path is `true`.
 pub(crate) fn flag(tree: &Tree, path: &str) -> bool {
     get(tree, path) == Some(&Value::Bool(true))
 }
 
-/// Sets a member unless it is there and not null.
+/// Sets a member if it is missing or null.
 pub(crate) fn default(tree: &mut Tree, name: &str, value: impl Into<Value>) {
     if matches!(tree.get(name), None | Some(Value::Null)) {
         tree.insert(name.to_owned(), value.into());
     }
 }
 
-/// Copies a member from `from`, or removes it if `from` has none.
+/// Copies a member from `from`, or removes it if `from` lacks it.
 pub(crate) fn restore(tree: &mut Tree, from: &Tree, name: &str) {
     match from.get(name) {
         Some(value) if tree.get(name) == Some(value) => {}
@@ -133,7 +132,7 @@ pub(crate) fn restore(tree: &mut Tree, from: &Tree, name: &str) {
     }
 }
 
-/// Removes a string from an array member, and the member when nothing is left.
+/// Removes a string from an array member, and the member if it becomes empty.
 pub(crate) fn remove_string(tree: &mut Tree, name: &str, value: &str) {
     let Some(Value::Array(items)) = tree.get_mut(name) else {
         return;
@@ -144,7 +143,7 @@ pub(crate) fn remove_string(tree: &mut Tree, name: &str, value: &str) {
     }
 }
 
-/// Adds a string to an array member unless it is there.
+/// Adds a string to an array member unless it is present.
 pub(crate) fn add_string(tree: &mut Tree, name: &str, value: &str) {
     let items = list_mut(tree, name);
     if !items.iter().any(|item| item == value) {
@@ -152,8 +151,8 @@ pub(crate) fn add_string(tree: &mut Tree, name: &str, value: &str) {
     }
 }
 
-/// Removes null members at every depth and empty maps and lists of `metadata`, so that equal
-/// objects have equal trees.
+/// Removes null members at every depth, and empty maps, lists and strings directly in `metadata`, so that equal objects
+/// have equal trees.
 pub(crate) fn drop_nulls(tree: &mut Tree) {
     drop_null_members(tree);
     if let Some(Value::Object(metadata)) = tree.get_mut("metadata") {

@@ -1,6 +1,6 @@
-//! The definitions of the API's types: which fields there are, what they may hold, and how they merge.
+//! Defines the API's types: their fields, the values that the fields accept, and their merge rules.
 //!
-//! Responsible for: the schemas in a form along which values are walked. Must not: look at values.
+//! Responsible for: a form of the schemas that code can walk in parallel with a value. Must not: read values.
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
@@ -11,7 +11,7 @@ use super::{
     schemas,
 };
 
-/// What a value looks like.
+/// The type of a value.
 #[derive(Debug)]
 pub(crate) enum TypeDef {
     Scalar(Scalar),
@@ -29,7 +29,7 @@ pub(crate) enum TypeDef {
     },
 }
 
-/// A value without parts.
+/// A value without members or items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scalar {
     Text,
@@ -42,27 +42,27 @@ pub(crate) enum Scalar {
     Flag,
     Quantity,
     IntOrText,
-    /// Anything; never looked into.
+    /// Any value; it is never inspected.
     Any,
 }
 
-/// What identifies the items of a list.
+/// The identity of a list's items.
 #[derive(Debug)]
 pub(crate) enum ListBy {
-    /// Nothing: the list is one value.
+    /// None: the list is one value.
     Place,
-    /// Themselves.
+    /// The items themselves.
     Value,
-    /// Some of their fields, with the texts that these have where they are missing.
+    /// Some of the items' fields, each with its default.
     Keys(Vec<(String, Option<String>)>),
 }
 
 /// A type with fields.
 #[derive(Debug)]
 pub(crate) struct Struct {
-    /// As Go names it, without its package.
+    /// Its name in Go, without the package.
     pub(crate) name: String,
-    /// Whether an object of it is one value.
+    /// The object is merged and owned as one value.
     pub(crate) atomic: bool,
     pub(crate) fields: BTreeMap<String, TypeDef>,
 }
@@ -72,7 +72,7 @@ static TABLE: LazyLock<Table> = LazyLock::new(Table::read);
 
 struct Table {
     types: Vec<Struct>,
-    /// The types of all kinds, in their order.
+    /// The types of all kinds, in the order of [`Kind`].
     kinds: Vec<TypeDef>,
 }
 
@@ -81,13 +81,13 @@ pub(crate) fn of(kind: Kind) -> &'static TypeDef {
     &TABLE.kinds[kind as usize]
 }
 
-/// The type behind [`TypeDef::Struct`].
+/// The type that a [`TypeDef::Struct`] refers to.
 pub(crate) fn type_at(place: usize) -> &'static Struct {
     &TABLE.types[place]
 }
 
 impl TypeDef {
-    /// Whether values of this shape are taken as a whole.
+    /// Returns true if values of this type are merged and owned as a whole.
     pub(crate) fn is_leaf(&self) -> bool {
         match self {
             Self::Scalar(_) => true,
@@ -97,7 +97,7 @@ impl TypeDef {
         }
     }
 
-    /// The shape of a member of an object.
+    /// The type of an object's member.
     pub(crate) fn member(&self, name: &str) -> &Self {
         match self {
             Self::Struct(place) => type_at(*place).fields.get(name).unwrap_or(&ANY),
@@ -106,12 +106,12 @@ impl TypeDef {
         }
     }
 
-    /// Whether an object's member is a field of its type, not an entry of a map.
+    /// Returns true if `name` is a field of this type, not a key of a map.
     pub(crate) fn declares(&self, name: &str) -> bool {
         matches!(self, Self::Struct(place) if type_at(*place).fields.contains_key(name))
     }
 
-    /// The shape of what stands behind an element of a path.
+    /// The type of the value at a path element.
     pub(crate) fn below(&self, element: &str) -> &Self {
         match (self, element.strip_prefix("f:")) {
             (_, Some(name)) => self.member(name),
@@ -150,7 +150,7 @@ impl Schemas {
 
     fn shape(&self, schema: &Value) -> TypeDef {
         let text = |member: &str| schema[member].as_str().unwrap_or_default();
-        // What a schema says beside a reference stands around it.
+        // A reference with siblings is wrapped in `allOf`.
         let inner = schema["allOf"][0]["$ref"].as_str();
         let name = last_part(inner.unwrap_or(text("$ref")), '/');
         TypeDef::Scalar(match (text("type"), text("format")) {
@@ -222,7 +222,7 @@ fn members(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
 mod tests {
     use super::*;
 
-    /// How the schemas say that a list's items are known.
+    /// Formats the keys that identify a list's items.
     fn keys(kind: Kind, path: &str) -> String {
         let list = path.split('.').fold(of(kind), |shape, name| match shape {
             TypeDef::List { items, .. } => items.member(name),

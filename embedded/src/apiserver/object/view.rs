@@ -1,6 +1,6 @@
-//! A look at a part of an object, whether it is there or not.
+//! Gives read access to a part of an object, present or not.
 //!
-//! Responsible for: the way down into an object, and values as what they should be. Must not: change or judge them.
+//! Responsible for: descending into an object, and typed access to values. Must not: change or validate them.
 
 use serde_json::Value;
 
@@ -8,8 +8,8 @@ use super::tree::{self, Tree};
 
 static NULL: Value = Value::Null;
 
-/// A part of an object: an object's, a list's, or a value. What is missing, or of another type than is asked for, is
-/// empty.
+/// A part of an object: a member, an item or the object itself. A missing value, or one of another type than the method
+/// returns, reads as empty.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct JsonView<'v> {
     value: &'v Value,
@@ -41,7 +41,7 @@ impl<'v> JsonView<'v> {
         tree::names(path).fold(self, Self::entry)
     }
 
-    /// The entry of a map, whatever its key looks like.
+    /// The entry of a map; its key may contain dots.
     pub(crate) fn entry(self, key: &str) -> Self {
         self.members.and_then(|members| members.get(key)).into()
     }
@@ -61,32 +61,32 @@ impl<'v> JsonView<'v> {
         self.value
     }
 
-    /// Whether there is a value.
+    /// Returns true if there is a value other than null.
     pub(crate) fn is_set(self) -> bool {
         !self.value.is_null()
     }
 
-    /// The text, if it is one.
+    /// The value, if it is a string.
     pub(crate) fn as_text(self) -> Option<&'v str> {
         self.value.as_str()
     }
 
-    /// The text; empty if it is none.
+    /// The string; empty for other types.
     pub(crate) fn text(self) -> &'v str {
         self.as_text().unwrap_or_default()
     }
 
-    /// The integer, if it is one.
+    /// The value, if it is an integer.
     pub(crate) fn int(self) -> Option<i64> {
         self.value.as_i64()
     }
 
-    /// The integer; 0 if it is none.
+    /// The integer; 0 for other types.
     pub(crate) fn number(self) -> i64 {
         self.int().unwrap_or_default()
     }
 
-    /// Whether it is true.
+    /// Returns true if the value is `true`.
     pub(crate) fn flag(self) -> bool {
         self.value == true
     }

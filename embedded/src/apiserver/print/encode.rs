@@ -1,7 +1,7 @@
-//! Encoding: lists, single objects and watch frames in each form.
+//! Encodes lists, single objects and watch events in each form.
 //!
-//! Responsible for: cutting answers out of stored bytes. Must not: choose what is answered, or
-//! parse objects other than for tables.
+//! Responsible for: slicing responses out of stored bytes. Must not: choose the objects, or parse them other than for
+//! tables.
 
 use serde_json::{Value, json};
 
@@ -14,25 +14,25 @@ use crate::{
     model::Time,
 };
 
-/// Whether the column definitions of a table still have to be sent to a watcher.
+/// State of a table's column definitions: still to be sent, or sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TableHead {
     Due,
     Sent,
 }
 
-/// What the metadata of a list says.
+/// The metadata of a list.
 #[derive(Debug)]
 pub(crate) struct ListMeta {
     pub(crate) version: u64,
-    /// Where the next page begins; none on the last one.
+    /// The token of the next page; `None` on the last page.
     pub(crate) token: Option<String>,
     pub(crate) remaining: Option<u64>,
-    /// Which shard it is, if it is one.
+    /// The selector of the shard, if the list is limited to one.
     pub(crate) shard: Option<String>,
 }
 
-/// The JSON of a list up to and with the bracket that opens its items.
+/// The JSON of a list up to and including the bracket that opens its items.
 pub(crate) fn list_head(kind: Kind, form: Form, list: &ListMeta) -> Vec<u8> {
     let mut metadata = json!({"resourceVersion": list.version.to_string()});
     if let Some(token) = &list.token {
@@ -57,7 +57,7 @@ pub(crate) fn list_head(kind: Kind, form: Form, list: &ListMeta) -> Vec<u8> {
     head.into_bytes()
 }
 
-/// Kind and version of one object in a form.
+/// Kind and API version of an object in this form.
 fn type_meta(kind: Kind, form: Form) -> (&'static str, &'static str) {
     match form {
         Form::Plain => (kind.info().name, kind.info().api_version),
@@ -85,7 +85,7 @@ pub(crate) fn list_item(out: &mut Vec<u8>, object: &Stored, form: Form, now: Tim
     }
 }
 
-/// One object as a whole answer; a table has its columns unless they were sent before.
+/// One object as a whole response; a table has its columns unless they were sent before.
 pub(crate) fn single(
     out: &mut Vec<u8>,
     object: &Stored,
@@ -124,7 +124,7 @@ pub(crate) fn event_frame(
     out.extend_from_slice(b"}\n");
 }
 
-/// A bookmark; `initial_end` marks the end of the initial objects of a streaming list.
+/// A bookmark event; `initial_end` marks the end of the initial objects of a streaming list.
 pub(crate) fn bookmark(out: &mut Vec<u8>, kind: Kind, form: Form, version: u64, initial_end: bool) {
     let (name, api_version) = type_meta(kind, form);
     let mut metadata = json!({"resourceVersion": version.to_string()});
@@ -155,7 +155,7 @@ pub(crate) fn error_frame(out: &mut Vec<u8>, error: &ApiError) {
     push_line(out, &json!({"type": "ERROR", "object": error.status()}));
 }
 
-/// Typed bookmark objects show the required members of their type.
+/// Adds the required members of its type to a bookmark object.
 fn zero_fields(kind: Kind, form: Form, object: &mut Value) {
     match (form, kind) {
         (Form::Plain, Kind::Pod) => {
@@ -195,7 +195,7 @@ fn metadata_object(out: &mut Vec<u8>, object: &Stored) {
     out.push(b'}');
 }
 
-/// The JSON of a table up to and with the bracket that opens its rows.
+/// The JSON of a table up to and including the bracket that opens its rows.
 fn table_head(metadata: &Value, columns: &Value) -> String {
     format!(
         "{{\"kind\":\"Table\",\"apiVersion\":\"meta.k8s.io/v1\",\"metadata\":{metadata},\

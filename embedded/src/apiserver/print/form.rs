@@ -1,13 +1,13 @@
-//! The forms in which objects are answered.
+//! Names the forms in which responses contain objects.
 //!
-//! Responsible for: their names. Must not: choose one; that is negotiated by `http`.
+//! Responsible for: the names. Must not: choose a form; `http` negotiates it.
 
-/// The form in which objects are answered.
+/// The form of the objects in a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// As stored.
     Plain,
-    /// An Event as `events.k8s.io/v1` has it.
+    /// An Event of `events.k8s.io/v1`.
     EventsV1,
     /// `PartialObjectMetadata`.
     Metadata,
@@ -15,7 +15,7 @@ pub enum Form {
     Table(IncludeObject),
 }
 
-/// What rows of a table carry beside their cells.
+/// The content of a table row besides its cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IncludeObject {
     /// The metadata.

@@ -1,7 +1,7 @@
-//! From stored objects to the bytes of answers.
+//! Encodes stored objects as the bytes of responses.
 //!
-//! Responsible for: the forms of objects, lists, tables and watch events, and answers as values. Must not:
-//! choose what is answered, or look at other objects.
+//! Responsible for: the forms of objects, lists, tables and watch events, and the types of responses. Must not: decide
+//! the content of a response, or access other objects.
 //! Read first: `form`, then `response`.
 
 pub(crate) mod encode;

@@ -1,7 +1,6 @@
-//! Answers as values.
+//! Defines responses.
 //!
-//! Responsible for: the shapes of answers and the lazy encoding of lists. Must not: decide what
-//! is answered.
+//! Responsible for: the shapes of responses and the lazy encoding of lists. Must not: decide the content of a response.
 
 use std::sync::Arc;
 
@@ -17,21 +16,21 @@ use crate::{
     model::Time,
 };
 
-/// Content type of JSON answers.
+/// Content type of JSON responses.
 pub const JSON: &str = "application/json";
-/// Content type of plain-text answers.
+/// Content type of plain-text responses.
 pub const TEXT: &str = "text/plain; charset=utf-8";
 
-/// Characters of all warnings together above which each is cut to [`MAX_WARNING`].
+/// If all warnings together have more characters than this, each is cut to [`MAX_WARNING`].
 const MAX_WARNINGS: usize = 4096;
 const MAX_WARNING: usize = 256;
 
-/// One answer.
+/// One response.
 #[derive(Debug)]
 pub struct Response {
     /// HTTP status code.
     pub status: u16,
-    /// `Content-Type`; none if it is empty.
+    /// `Content-Type`; no header if empty.
     pub content_type: &'static str,
     /// Further headers.
     pub headers: Vec<(&'static str, String)>,
@@ -39,18 +38,18 @@ pub struct Response {
     pub body: Body,
 }
 
-/// A body: bytes, or a list whose items are encoded piece by piece.
+/// A body: bytes, or a list that is encoded in chunks.
 #[derive(Debug)]
 pub enum Body {
-    /// Ready bytes.
+    /// Encoded bytes.
     Bytes(Vec<u8>),
-    /// One stored object as it is.
+    /// One stored object, unchanged.
     Object(Arc<Stored>),
     /// A list, encoded outside of the server's lock.
     List(Box<ListBody>),
 }
 
-/// A list that is still to be encoded; holds the objects of its moment.
+/// A list that is still to be encoded; it holds a snapshot of the objects.
 #[derive(Debug)]
 pub struct ListBody {
     head: Vec<u8>,
@@ -62,7 +61,7 @@ pub struct ListBody {
 }
 
 impl Response {
-    /// An answer of ready bytes.
+    /// A response with encoded bytes.
     pub fn bytes(status: u16, content_type: &'static str, bytes: Vec<u8>) -> Self {
         Self {
             status,
@@ -72,13 +71,13 @@ impl Response {
         }
     }
 
-    /// A JSON answer.
+    /// A JSON response.
     pub fn json(status: u16, value: &Value) -> Self {
         let bytes = serde_json::to_vec(value).expect("trees always serialize");
         Self::bytes(status, JSON, bytes)
     }
 
-    /// The `Status` of what was done, with one more member.
+    /// A `Status` of success with one more member.
     pub(crate) fn success(status: u16, member: &str, value: Value) -> Self {
         let mut body =
             json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"});
@@ -86,7 +85,7 @@ impl Response {
         Self::json(status, &body)
     }
 
-    /// One stored object, in the form the client asked for.
+    /// One stored object in the requested form.
     pub(crate) fn object(status: u16, object: Arc<Stored>, form: Form, now: Time) -> Self {
         let body = match form {
             Form::Plain => Body::Object(object),
@@ -102,7 +101,7 @@ impl Response {
         }
     }
 
-    /// A list of objects of a kind, still to be encoded.
+    /// A list of objects of a kind, encoded later.
     pub(crate) fn list(
         kind: Kind,
         list: &ListMeta,
@@ -130,7 +129,7 @@ impl Response {
         self
     }
 
-    /// The whole body at once; lists are encoded here.
+    /// The whole body; encodes a list.
     pub fn into_bytes(self) -> Vec<u8> {
         match self.body {
             Body::Bytes(bytes) => bytes,
@@ -145,7 +144,7 @@ impl Response {
 }
 
 impl ListBody {
-    /// Appends about `limit` more bytes to `out`; false when the list is complete.
+    /// Appends to `out` until it has about `limit` bytes; returns false if the list was complete before.
     pub fn encode_some(&mut self, limit: usize, out: &mut Vec<u8>) -> bool {
         if self.finished {
             return false;
@@ -182,8 +181,8 @@ impl From<ApiError> for Response {
     }
 }
 
-/// The `Warning` headers of these texts, each text once. Where all of them are too long, each is cut, and those that still
-/// do not fit are left out.
+/// The `Warning` headers of these texts without duplicates. If the texts are too long together, each is cut, and those
+/// that still do not fit are omitted.
 #[doc(alias = "AddWarning")]
 fn warning_headers(mut warnings: Vec<String>) -> Vec<(&'static str, String)> {
     let mut seen = HashSet::new();

@@ -1,15 +1,15 @@
-//! Rules about one object that need a look at others: admission plugins of the real server.
+//! Implements the admission plugins that depend on other objects.
 //!
-//! Responsible for: JobValidation and PodGroupWorkloadExists, which come with gang scheduling; when the
-//! rules of ResourceQuotas, in `quota`, are asked. Must not: change anything.
+//! Responsible for: JobValidation and PodGroupWorkloadExists, which belong to gang scheduling, and the call to the
+//! quota rules in `quota`. Must not: change anything.
 //!
-//! Different from a real server: both are always on; without PodGroups they find nothing to say.
+//! Different from a real server: both plugins are always enabled; without PodGroups they have no effect.
 
 use super::state::ApiServer;
 use crate::apiserver::object::{ApiError, JsonView, Kind, Result, Tree, tree};
 
 impl ApiServer {
-    /// Checks an object that is to be created.
+    /// Admits a new object.
     pub(crate) fn admit_create(&self, kind: Kind, namespace: &str, tree: &Tree) -> Result<()> {
         if kind == Kind::PodGroup {
             self.workload_exists(namespace, tree)?;
@@ -17,7 +17,7 @@ impl ApiServer {
         self.admit_by_quota(kind, namespace, tree)
     }
 
-    /// A PodGroup needs its Workload, and that its template.
+    /// Requires that the Workload and the template of a PodGroup exist.
     fn workload_exists(&self, namespace: &str, tree: &Tree) -> Result<()> {
         let reference = JsonView::from(tree).at("spec.podGroupTemplateRef.workload");
         if !reference.is_set() {
@@ -46,7 +46,8 @@ impl ApiServer {
         ))
     }
 
-    /// Checks a change of an object itself, not of its status: a gang keeps the size that its PodGroup waits for.
+    /// Admits an update of the main resource. The parallelism of a gang's Job is immutable, because the PodGroup waits
+    /// for that number of Pods.
     pub(crate) fn admit_update(
         &self,
         kind: Kind,

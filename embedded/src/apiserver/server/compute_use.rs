@@ -1,4 +1,4 @@
-//! Sums the CPU, memory and other resources that the Pods of a namespace require, where a quota limits them.
+//! Sums the CPU, memory and other resources that the Pods of a namespace require, if a quota limits them.
 //!
 //! Must not: know quotas, or the server.
 
@@ -9,18 +9,18 @@ use hashbrown::HashMap;
 
 use crate::apiserver::object::{JsonView, Kind, Quantity, Stored, Tree};
 
-/// An amount of something that a quota limits, in billionths.
+/// An amount of a resource in nanos.
 pub(super) type Nanos = i128;
 
-/// Nanos in one.
+/// Nanos in one unit.
 pub(super) const ONE: Nanos = 1_000_000_000;
 
-/// The resources that Pods use, by namespace, where a quota limits CPU, memory or others. A namespace is here from the
-/// first count of such a quota until a count finds no such quota.
+/// The resources that Pods use, by namespace. A namespace is present from the first count that finds a quota on CPU,
+/// memory or another resource, until a count finds none.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ComputeUse(HashMap<CompactString, PodUse>);
 
-/// The requests and limits of Pods that have not ended.
+/// The requests and limits of Pods that have not terminated.
 #[derive(Clone, Debug, Default)]
 struct PodUse {
     pods: HashMap<CompactString, Requirements>,
@@ -31,7 +31,7 @@ struct PodUse {
 pub(super) type Requirements = BTreeMap<(&'static str, CompactString), Nanos>;
 
 impl ComputeUse {
-    /// Begins to keep the sums of a namespace; false if they are kept already.
+    /// Starts to keep the sums of a namespace; returns false if they are kept already.
     pub(super) fn begin(&mut self, namespace: &str) -> bool {
         let is_new = !self.0.contains_key(namespace);
         if is_new {
@@ -45,7 +45,7 @@ impl ComputeUse {
         self.0.remove(namespace);
     }
 
-    /// Notes a Pod that was stored, or removed.
+    /// Updates the sums after a Pod was stored or removed.
     pub(super) fn note(&mut self, pod: &Stored, is_gone: bool) {
         if pod.kind != Kind::Pod {
             return;
@@ -58,14 +58,14 @@ impl ComputeUse {
                 used.add(&requirements, -1);
             }
         } else if !used.pods.contains_key(&pod.name) {
-            // Requirements never change here: the server has no `resize`.
+            // Requirements of a Pod are immutable: the server has no `resize`.
             let requirements = requirements(&pod.tree());
             used.add(&requirements, 1);
             used.pods.insert(pod.name.clone(), requirements);
         }
     }
 
-    /// Returns the sum of a namespace, if it is kept.
+    /// Returns the sum of a namespace; `None` if it is not kept.
     pub(super) fn of(&self, namespace: &str, side: &'static str, resource: &str) -> Option<Nanos> {
         let sum = &self.0.get(namespace)?.sum;
         let found = sum.get(&(side, resource.into()));
@@ -81,8 +81,8 @@ impl PodUse {
     }
 }
 
-/// The resources that a Pod requires: the sum of its containers and sidecars, or an init container that needs more with the sidecars
-/// before it; and its overhead.
+/// The resources that a Pod requires, including its overhead. The base is the sum of its containers and sidecars. It is
+/// raised to the need of any init container plus the sidecars before it.
 #[doc(alias = "PodRequests")]
 pub(super) fn requirements(pod: &Tree) -> Requirements {
     let spec = JsonView::from(pod).at("spec");
@@ -112,7 +112,7 @@ pub(super) fn requirements(pod: &Tree) -> Requirements {
             *running = amount.max(*running);
         }
         for (resource, amount) in amounts(spec.at("overhead")) {
-            // Limits of what has none stay without.
+            // Overhead adds no limit for a resource without limits.
             match running.get_mut(&resource) {
                 Some(running) => *running += amount,
                 None if side == "requests" => drop(running.insert(resource, amount)),

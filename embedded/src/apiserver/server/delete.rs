@@ -1,7 +1,6 @@
-//! Deletion: grace periods, finalizers for dependents, preconditions, collections.
+//! Deletes objects: grace periods, dependents' finalizers, preconditions, collections.
 //!
-//! Responsible for: what one DELETE does to one object. Must not: follow owner references;
-//! garbage collection does.
+//! Responsible for: the effect of one DELETE on one object. Must not: follow owner references; garbage collection does.
 
 use std::sync::Arc;
 
@@ -25,21 +24,21 @@ const JOB_WARNING: &str = "child pods are preserved by default when jobs are del
                            propagationPolicy=Background to remove them or set \
                            propagationPolicy=Orphan to suppress this warning";
 
-/// What a deletion did.
+/// The result of a deletion.
 #[derive(Debug)]
 pub(crate) enum Deletion {
-    /// The object is gone; its last state.
+    /// The object was removed; its last state.
     Gone(Arc<Stored>),
-    /// The object stays for now.
+    /// The object stays until finalizers or its grace period allow its removal.
     Stays(Arc<Stored>),
 }
 
-/// How an object reacts to a deletion; computed before anything is written.
+/// The effect of a deletion on an object, computed before anything is written.
 #[derive(Default)]
 struct DeletionPlan {
-    /// The tree to store before the object goes or stays; `None` if it does not change.
+    /// The tree to store first; `None` if it does not change.
     tree: Option<Tree>,
-    /// Whether the object goes.
+    /// The object is removed.
     gone: bool,
 }
 
@@ -91,7 +90,7 @@ impl ApiServer {
     ) -> Result<Response> {
         let selector = Selector::read(&target.query, target.kind)?;
         let mut page = self.page(target, &selector)?;
-        // The answer shows the objects as they were.
+        // The response contains the objects as they were before the deletion.
         for object in &page.items {
             self.delete_object(object, options, now);
         }
@@ -100,7 +99,7 @@ impl ApiServer {
         Ok(response.with_warnings(job_warning(target.kind, options)))
     }
 
-    /// Deletes an object as far as its grace period and finalizers let it go.
+    /// Deletes an object, or marks it for deletion if a grace period or finalizers keep it.
     pub(crate) fn delete_object(
         &mut self,
         object: &Arc<Stored>,
@@ -166,13 +165,13 @@ fn plan(object: &Stored, options: &DeleteOptions, now: Time) -> DeletionPlan {
     }
 }
 
-/// Where a Pod stands in its grace period when a DELETE comes.
+/// The state of a Pod's grace period when a DELETE arrives.
 enum Grace {
-    /// Deletion has begun; this DELETE changes nothing.
+    /// Deletion has started; this DELETE changes nothing.
     Pending,
-    /// Deletion has begun and the period was 0: only finalizers hold the Pod.
+    /// Deletion has started and the period is 0: only finalizers keep the Pod.
     Expired,
-    /// Deletion begins, or its period becomes shorter.
+    /// Deletion starts, or its period becomes shorter.
     Ends { due: Time, period: i64 },
 }
 
@@ -200,7 +199,7 @@ fn pod_grace(tree: &Tree, options: &DeleteOptions, now: Time) -> Grace {
     Grace::Ends { due, period }
 }
 
-/// Notes when an object goes; the first time counts as a change of what is wanted.
+/// Sets the deletion timestamp and the grace period; the first time, it also increments the generation.
 fn mark(tree: &mut Tree, due: Time, grace: i64) {
     let metadata = tree::metadata_mut(tree);
     let before = metadata.insert("deletionTimestamp".into(), due.to_rfc3339().into());
@@ -210,7 +209,7 @@ fn mark(tree: &mut Tree, due: Time, grace: i64) {
     }
 }
 
-/// Sets the finalizer for garbage collection; true if that changed anything.
+/// Sets the finalizer of the propagation policy; returns true if the finalizers have changed.
 fn set_dependents_finalizers(
     tree: &mut Tree,
     kind: Kind,

@@ -1,7 +1,7 @@
-//! Who owns whom, and what is to be done about it.
+//! Indexes owners and their dependents, and queues the work of garbage collection.
 //!
-//! Responsible for: the owner-to-dependents index, the work list of garbage collection, and what an owner
-//! reference refers to. Must not: change objects, or look at any but the one that changed.
+//! Responsible for: the owner-to-dependents index, the work queue, and the state of owner references. Must not: change
+//! objects, or read objects other than the changed one.
 
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -19,37 +19,37 @@ pub(crate) const FOREGROUND: &str = "foregroundDeletion";
 /// Finalizer of orphaning.
 pub(crate) const ORPHAN: &str = "orphan";
 
-/// Where an object is stored.
+/// The storage key of an object.
 pub(super) type ObjectKey = (Kind, Box<str>);
 
-/// One thing to do; long ones carry the place to go on from.
+/// One item of work; long ones contain the position to continue from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Work {
-    /// Look at one dependent.
+    /// Check one dependent.
     Dependent(ObjectKey),
-    /// Say that a dependent names an owner that lives in another namespace.
+    /// Record an Event on a dependent with an owner in another namespace.
     Astray {
         dependent: ObjectKey,
         owner: Arc<str>,
     },
-    /// An owner has gone or waits for its dependents: look at each of them.
+    /// Check every dependent of an owner that was removed or waits for its dependents.
     Dependents {
         owner: Arc<str>,
         after: Option<ObjectKey>,
     },
-    /// An owner is to be forgotten by its dependents, then goes.
+    /// Remove the owner from the references of its dependents, then remove its finalizer.
     Orphan {
         owner: Arc<str>,
         after: Option<ObjectKey>,
     },
-    /// An owner in foreground deletion may be free to go.
+    /// Remove the finalizer of an owner in foreground deletion, if no dependent blocks it.
     Foreground { owner: Arc<str> },
-    /// A namespace is to be emptied.
+    /// Delete the objects of a namespace.
     Namespace {
         name: CompactString,
         after: Option<ObjectKey>,
     },
-    /// What a namespace's quotas say is used is to be counted.
+    /// Update the `status` of a namespace's quotas.
     Quotas { namespace: CompactString },
 }
 
@@ -61,7 +61,7 @@ impl Work {
         }
     }
 
-    /// Work to empty a namespace.
+    /// Work that empties a namespace.
     pub(crate) fn namespace(name: &str) -> Self {
         Self::Namespace {
             name: name.into(),
@@ -70,31 +70,31 @@ impl Work {
     }
 }
 
-/// Index and work list.
+/// The index and the work queue.
 #[derive(Clone, Debug, Default)]
 #[doc(alias = "GraphBuilder")]
 pub(crate) struct Garbage {
-    /// Live objects by uid, as they were last stored.
+    /// Stored objects by UID, in their latest state.
     live: HashMap<Arc<str>, Arc<Stored>>,
-    /// Dependents by the owner's uid, whether or not the owner lives.
+    /// Dependents by the owner's UID, whether or not the owner exists.
     dependents: HashMap<Arc<str>, Dependents>,
     work: VecDeque<Work>,
-    /// Namespaces whose quotas are to be counted: what happens until then is counted in one go.
+    /// Namespaces with queued quota work. All changes until that work runs are counted at once.
     uncounted: BTreeSet<CompactString>,
 }
 
-/// What an owner reference refers to.
+/// The state of an owner reference.
 #[doc(alias = "classifyReferences")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OwnerReferenceState {
-    /// An object that stays.
+    /// The owner exists and does not wait for dependents.
     Solid,
-    /// An object that waits for its dependents to be deleted first.
+    /// The owner waits until its dependents are deleted.
     WaitingForDependents,
-    /// No object.
+    /// The owner does not exist.
     Dangling,
-    /// Nobody can say: the server has no such kind, or the reference does not name the namespace. Dependents
-    /// are left alone.
+    /// The owner cannot be looked up: the server does not serve the kind, or the object is cluster-scoped and the owner
+    /// is not. The dependent is kept.
     Unknown,
 }
 
@@ -110,12 +110,12 @@ impl Garbage {
         self.work.push_back(work);
     }
 
-    /// Whether anything is to be done.
+    /// Returns true if there is work.
     pub(super) fn has_work(&self) -> bool {
         !self.work.is_empty()
     }
 
-    /// What is to be done next.
+    /// Takes the next item of work.
     pub(super) fn take_work(&mut self) -> Option<Work> {
         let work = self.work.pop_front()?;
         if let Work::Quotas { namespace } = &work {
@@ -124,7 +124,7 @@ impl Garbage {
         Some(work)
     }
 
-    /// Goes on with work before all other.
+    /// Puts work back at the front of the queue.
     pub(super) fn put_back(&mut self, rest: Work) {
         self.work.push_front(rest);
     }
@@ -134,13 +134,13 @@ impl Garbage {
         self.live.get(uid)
     }
 
-    /// Where an owner's dependents are.
+    /// The keys of an owner's dependents.
     pub(super) fn dependents_of(&self, owner: &str) -> impl Iterator<Item = &ObjectKey> {
         let dependents = self.dependents.get(owner);
         dependents.into_iter().flat_map(|all| &all.keys)
     }
 
-    /// Adds the counting of a namespace's quotas, once.
+    /// Queues the count of a namespace's quotas, unless it is queued already.
     pub(crate) fn count_quotas(&mut self, namespace: &str) {
         if self.uncounted.insert(namespace.into()) {
             self.push(Work::Quotas {
@@ -149,7 +149,7 @@ impl Garbage {
         }
     }
 
-    /// Notes an object that was stored.
+    /// Updates the index and queues work after an object was stored.
     pub(crate) fn stored(&mut self, object: &Arc<Stored>) {
         if object.kind == Kind::Event {
             return;
@@ -175,7 +175,7 @@ impl Garbage {
         }
     }
 
-    /// Notes an object that has gone.
+    /// Updates the index and queues work after an object was removed.
     pub(crate) fn removed(&mut self, object: &Stored) {
         let Some(last) = self.live.remove(&object.uid) else {
             return;
@@ -186,7 +186,7 @@ impl Garbage {
         }
     }
 
-    /// An object with an owner that is new to it and that it should not have is looked at.
+    /// Queues a check of an object if one of its new owner references is invalid.
     fn doubt(&mut self, object: &Stored, before: &[OwnerReference], key: ObjectKey) {
         let new = object.owners.iter().filter(|owner| !before.contains(owner));
         let mut is_bad = false;
@@ -204,7 +204,7 @@ impl Garbage {
         }
     }
 
-    /// What an owner is to an object: what the reference names must be the object that has the UID.
+    /// Classifies an owner reference: its kind, namespace and name must be those of the object with its UID.
     pub(super) fn classify(&self, object: &Stored, owner: &OwnerReference) -> OwnerReferenceState {
         let Some(kind) = owner.kind else {
             return OwnerReferenceState::Unknown;
@@ -224,7 +224,7 @@ impl Garbage {
         }
     }
 
-    /// Whether an owner lives in a namespace that is not the object's.
+    /// Returns true if the owner is in another namespace than the object.
     fn is_astray(&self, object: &Stored, owner: &OwnerReference) -> bool {
         let live = self.live.get(&owner.uid);
         live.is_some_and(|live| !live.namespace.is_empty() && live.namespace != object.namespace)
@@ -275,7 +275,7 @@ impl Garbage {
     }
 }
 
-/// Whether an object that is being deleted waits for what a finalizer stands for.
+/// Returns true if an object is being deleted and has this finalizer.
 pub(super) fn waits_for(object: &Stored, finalizer: &str) -> bool {
     object.deletion.is_some() && object.has_finalizer(finalizer)
 }

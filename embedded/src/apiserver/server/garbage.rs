@@ -1,13 +1,12 @@
-//! Owner garbage collection: what happens to dependents when their owners go.
+//! Collects garbage: deletes or orphans dependents when their owners are deleted.
 //!
-//! Responsible for: the steps of the collector, and the decision for one dependent. Must not: scan all
-//! objects, or change state other than by the common write paths. Who owns whom, and what is still to be
-//! done, `dependents` knows.
+//! Responsible for: the steps of the collector, and the decision about one dependent. Must not: scan all objects, or
+//! change state other than by the common write paths. `dependents` holds the index and the work queue.
 //!
 //! Source: docs/rules/ttl-and-garbage.md, 3.
 //!
-//! Different from a real cluster: the collector acts on the server's own state, so it never
-//! works from stale caches and needs no retries. Kinds that the server does not have stay unknown to it.
+//! Different from a real cluster: the collector reads the server's own state. So it never has stale caches and needs no
+//! retries. It ignores kinds that the server does not serve.
 
 use std::sync::Arc;
 
@@ -26,12 +25,12 @@ use crate::{
 };
 
 impl ApiServer {
-    /// Whether [`Self::collect_garbage`] has anything to do.
+    /// Returns true if [`Self::collect_garbage`] has work.
     pub fn garbage_pending(&self) -> bool {
         self.garbage.has_work()
     }
 
-    /// Does up to `budget` steps, each about one object; true if more are left.
+    /// Runs up to `budget` steps, each for one object; returns true if work is left.
     pub fn collect_garbage(&mut self, now: Time, budget: usize) -> bool {
         for _ in 0..budget {
             let Some(work) = self.garbage.take_work() else {
@@ -44,7 +43,7 @@ impl ApiServer {
         self.garbage_pending()
     }
 
-    /// Does one step; gives what is left of the work.
+    /// Runs one step; returns the rest of the work.
     fn do_work(&mut self, work: Work, now: Time) -> Option<Work> {
         match work {
             Work::Dependent(place) => self.check_dependent(&place, now),
@@ -83,12 +82,12 @@ impl ApiServer {
         None
     }
 
-    /// Decides about one dependent: keep it, strip dead references, or delete it.
+    /// Decides about one dependent: keep it, remove its dead references, or delete it.
     fn check_dependent(&mut self, place: &ObjectKey, now: Time) {
         let Some(mut object) = self.at(place) else {
             return;
         };
-        // An object in foreground deletion itself is looked at as an owner, not here.
+        // An object that is being deleted is handled as an owner, not here.
         if object.deletion.is_some() || object.owners.is_empty() {
             return;
         }
@@ -112,7 +111,7 @@ impl ApiServer {
         let has_dependents = self.garbage.next_dependent(&object.uid, None).is_some();
         let between = has_dependents && waits;
         if between && self.has_waiting_dependent(&object.uid) {
-            // Each would wait for the other.
+            // Otherwise both would wait for each other.
             object = self.unblock_owners(&object);
         }
         let propagation = if object.has_finalizer(ORPHAN) {
@@ -129,7 +128,7 @@ impl ApiServer {
         self.delete_object(&object, &options, now);
     }
 
-    /// Whether one of an owner's dependents waits for dependents of its own.
+    /// Returns true if a dependent of the owner waits for its own dependents.
     fn has_waiting_dependent(&self, uid: &str) -> bool {
         self.garbage.dependents_of(uid).any(|place| {
             let object = self.at(place);
@@ -137,7 +136,7 @@ impl ApiServer {
         })
     }
 
-    /// Lets the owners of an object go before it.
+    /// Clears `blockOwnerDeletion`, so that the owners of an object do not wait for it.
     fn unblock_owners(&mut self, object: &Stored) -> Arc<Stored> {
         let mut tree = object.tree();
         let owners = tree::metadata_mut(&mut tree).get_mut("ownerReferences");

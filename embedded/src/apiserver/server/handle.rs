@@ -1,6 +1,6 @@
-//! Requests in, replies out.
+//! Dispatches requests and returns replies.
 //!
-//! Responsible for: which part of the server answers which call. Must not: do any of it.
+//! Responsible for: calling the part of the server that serves a call. Must not: serve calls itself.
 
 use super::{compute_use::ComputeUse, dependents::Garbage, reply::Reply, state::ApiServer};
 use crate::{
@@ -19,7 +19,7 @@ impl ApiServer {
         self.handle_prepared(prepare(request), now)
     }
 
-    /// Answers a request that was prepared elsewhere, perhaps outside of a lock.
+    /// Answers a prepared request. `prepare` can run outside of the caller's lock.
     pub fn handle_prepared(&mut self, prepared: Prepared, now: Time) -> Reply {
         match prepared.call.and_then(|call| self.dispatch(call, now)) {
             Ok(reply) => reply,
@@ -28,7 +28,7 @@ impl ApiServer {
     }
 
     /// Answers a read as of `changes` changes of its kind ago, as far back as events are kept. A list has the
-    /// resource version of that time. Any other call is answered as ever.
+    /// resourceVersion of that time. Other calls are answered as usual.
     pub fn handle_stale(&mut self, prepared: Prepared, changes: u64, now: Time) -> Reply {
         let Some(kind) = prepared.kind_read() else {
             return self.handle_prepared(prepared, now);

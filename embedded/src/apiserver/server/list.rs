@@ -1,11 +1,10 @@
-//! Lists: pages, versions and selectors.
+//! Lists objects: pages, versions and selectors.
 //!
-//! Responsible for: which objects a list holds and what its metadata says. Must not: encode
-//! items; [`crate::apiserver::print::ListBody`] does that later.
+//! Responsible for: the objects and the metadata of a list. Must not: encode items;
+//! [`crate::apiserver::print::ListBody`] does that later.
 //!
-//! Different from a real server: there are no snapshots of the past. A later page shows objects
-//! as they are now under the version of the first page; a watch from that version brings the
-//! reader up to date.
+//! Different from a real server: there are no snapshots of the past. A later page has the current objects at the
+//! version of the first page; a watch from that version brings the client up to date.
 
 use std::sync::Arc;
 
@@ -21,7 +20,7 @@ use crate::{
     model::Time,
 };
 
-/// Objects of one page and the list metadata that goes with them.
+/// The objects of one page and the metadata of the list.
 #[derive(Debug)]
 pub(crate) struct Page {
     pub(crate) items: Vec<Arc<Stored>>,
@@ -29,7 +28,7 @@ pub(crate) struct Page {
 }
 
 impl Page {
-    /// The page as an answer.
+    /// The page as a response.
     pub(crate) fn answer(self, target: &Target, now: Time) -> Response {
         Response::list(target.kind, &self.list, self.items, target.form, now)
     }
@@ -83,7 +82,7 @@ impl ApiServer {
         let Some(last) = items.last().filter(|_| more) else {
             return Ok(Page { items, list });
         };
-        // The token comes from the client, who may have made it up.
+        // A client may send any number in its token.
         let seen = seen.saturating_add(items.len() as u64);
         let next = ContinueToken {
             version: version.cast_signed(),
@@ -160,7 +159,7 @@ fn check_versions(query: &Query, current: u64) -> Result<()> {
         return Err(too_large(version, current));
     }
     if matching == "Exact" && version != 0 && version < current {
-        // Only the present is kept; a client asks again without a version.
+        // Only the current state is kept; the client repeats the request without a version.
         let message = "The resourceVersion for the provided list is too old.";
         return Err(ApiError::expired(message));
     }

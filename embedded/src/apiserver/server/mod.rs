@@ -1,13 +1,12 @@
-//! The server itself: objects as they change, and the answers about them.
+//! Implements the calls that need state: reads and changes of stored objects.
 //!
-//! Responsible for: every call that needs state. Must not: hold rules of single kinds, read bodies, or encode.
-//! Read first: `state` (what there is, and the one way to change it), `handle` (which call goes where), `write`
-//! and `delete` (how a client changes it), `garbage` (what the server then does by itself), `watch` (how
-//! changes are seen).
+//! Responsible for: every call that needs state. Must not: hold rules of single kinds, parse bodies, or encode.
+//! Read first: `state` (the parts, and the only way to change them), `handle` (dispatch of calls), `write` and `delete`
+//! (changes by clients), `garbage` (changes by the server itself), `watch` (events for clients).
 //!
-//! From the bottom up, each file using only those before it: `dependents`, `compute_use`, `pod_output`; `state`; `list`, `watch`, `quota`,
-//! `delete`, `owner_ref_invalid_namespace`; `namespaces`, `pods`, `admission`; `write`, `garbage`, `start`;
-//! `reply`, `handle`.
+//! The files from the bottom up. Each uses only those before it: `dependents`, `compute_use`, `pod_output`; `state`;
+//! `list`, `watch`, `quota`, `delete`, `owner_ref_invalid_namespace`; `namespaces`, `pods`, `admission`; `write`,
+//! `garbage`, `start`; `reply`, `handle`.
 
 mod admission;
 mod compute_use;

@@ -1,6 +1,6 @@
-//! The life of namespaces: their beginning, and the emptying of those that go away.
+//! Creates namespaces and empties those that are being deleted.
 //!
-//! Responsible for: the life of namespaces. Must not: delete other than by the common paths.
+//! Responsible for: the life cycle of namespaces. Must not: delete other than by the common paths.
 
 use std::sync::Arc;
 
@@ -31,9 +31,9 @@ impl ApiServer {
         self.fill_namespace(name, now);
     }
 
-    /// Stores what controllers of a real cluster put into each namespace.
+    /// Stores the objects that controllers of a real cluster create in each namespace.
     pub(crate) fn fill_namespace(&mut self, namespace: &str, now: Time) {
-        // Names and UIDs given out later do not depend on how many namespaces there are.
+        // A generator of its own, so that later names and UIDs do not depend on the number of namespaces.
         let mut rng = Rng::new(
             namespace
                 .bytes()
@@ -56,7 +56,7 @@ impl ApiServer {
         }
     }
 
-    /// Sets the certificate by which clients know this server, which `kube-root-ca.crt` has in each namespace.
+    /// Sets the CA certificate of this server, which `kube-root-ca.crt` contains in each namespace.
     pub fn set_root_ca(&mut self, pem: &str) {
         pem.clone_into(&mut self.root_ca);
         let is_it = |object: &&Arc<Stored>| object.name == "kube-root-ca.crt";
@@ -75,8 +75,8 @@ impl ApiServer {
         }
     }
 
-    /// One step of emptying a terminating namespace: deletes the next object after `after`.
-    /// Gives the place to go on from, or `None` when every object has been visited.
+    /// One step of emptying a terminating namespace: deletes the next object after `after`. Returns the position to
+    /// continue from, or `None` if every object was visited.
     pub(crate) fn empty_namespace(
         &mut self,
         namespace: &str,
@@ -107,8 +107,8 @@ impl ApiServer {
         Some((object.kind, object.key()))
     }
 
-    /// Takes the server's own finalizer off an empty namespace; the namespace then goes, unless
-    /// somebody else still holds it.
+    /// Removes the server's own finalizer from an empty namespace. The namespace is then removed, unless it has other
+    /// finalizers.
     fn finish_namespace(&mut self, name: &str) {
         let Some(object) = self.get(Kind::Namespace, "", name) else {
             return;

@@ -1,7 +1,7 @@
-//! The Event `OwnerRefInvalidNamespace` on a dependent whose owner is in another namespace, as the real garbage
-//! collector records it.
+//! Records the Event `OwnerRefInvalidNamespace` on a dependent with an owner in another namespace, as the real garbage
+//! collector does.
 //!
-//! Must not: decide what happens to the dependent.
+//! Must not: decide about the dependent.
 
 use serde_json::{Value, json};
 

@@ -1,12 +1,12 @@
-//! The source of the output of containers, which only the kubelet knows.
+//! Provides the output of containers, which only the kubelet knows.
 
 use std::{fmt, sync::Arc};
 
-/// Source of the output of containers: takes the Pod's JSON, the name of the container, and whether the run before its
-/// last restart is asked for.
+/// Source of container output. Its arguments are the Pod's JSON, the container name, and true for the run before the
+/// last restart.
 #[derive(Clone)]
 pub struct PodOutput(
-    /// Gives none for a container without output of its own.
+    /// Returns `None` for a container without output.
     pub Arc<OutputOf>,
 );
 

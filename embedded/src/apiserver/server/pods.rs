@@ -1,6 +1,6 @@
-//! `binding`, `eviction` and `log` of Pods.
+//! Implements `binding`, `eviction` and `log` of Pods.
 //!
-//! Responsible for: these three. Must not: schedule, or hold disruption budgets.
+//! Responsible for: these three subresources. Must not: schedule, or enforce disruption budgets.
 
 use serde_json::{Value, json};
 
@@ -86,7 +86,7 @@ impl ApiServer {
         Ok(Response::success(201, "code", 201.into()))
     }
 
-    /// Evicts a Pod: marks it as disrupted and deletes it.
+    /// Evicts a Pod: adds the condition `DisruptionTarget` and deletes the Pod.
     pub(crate) fn evict(
         &mut self,
         target: &Target,
@@ -117,8 +117,8 @@ impl ApiServer {
         Ok(Response::success(201, "code", 201.into()))
     }
 
-    /// Answers with the log of a container: the lines of [`PodOutput`], else one that says that its node is hollow.
-    /// Without a node there is no answer.
+    /// Returns the log of a container: the lines of [`PodOutput`], or a line that says that the node is hollow. The
+    /// response is empty for a Pod without a node.
     pub(crate) fn pod_log(&self, target: &Target) -> Result<Response> {
         let pod = self.find(target)?;
         let (query, container) = (&target.query, target.query.text("container"));
@@ -145,13 +145,13 @@ impl ApiServer {
         Ok(Response::bytes(200, TEXT, output))
     }
 
-    /// Takes the logs of containers from this source.
+    /// Sets the source of container logs.
     pub fn set_pod_output(&mut self, output: Option<PodOutput>) {
         self.pod_output = output;
     }
 }
 
-/// The last lines of a text, each with its end.
+/// The last `count` lines of a text, including line ends.
 fn last_lines(text: &str, count: usize) -> &str {
     let ends = text
         .rmatch_indices('\n')
@@ -165,7 +165,7 @@ fn last_lines(text: &str, count: usize) -> &str {
     }
 }
 
-/// A container must be named where there are several, and be one of the Pod's.
+/// Requires a container name if the Pod has several containers; a given name must exist.
 fn check_container(pod: &Tree, name: &str, container: &str) -> Result<()> {
     let spec = tree::section(pod, "spec");
     let lists = ["initContainers", "containers", "ephemeralContainers"];
@@ -187,7 +187,7 @@ fn check_container(pod: &Tree, name: &str, container: &str) -> Result<()> {
     Ok(())
 }
 
-/// Sets a condition by type, with the time of its transition.
+/// Sets a condition by type, with the current time as its transition time.
 fn set_condition(tree: &mut Tree, mut condition: Value, now: Time) {
     condition["lastTransitionTime"] = now.to_rfc3339().into();
     let status = tree::section_mut(tree, "status");

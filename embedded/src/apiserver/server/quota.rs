@@ -1,9 +1,10 @@
-//! ResourceQuotas: how much a namespace may use.
+//! Enforces ResourceQuotas.
 //!
-//! Responsible for: the use of what quotas limit, refusals, and `status.used`. Must not: count what no quota limits,
-//! or check a quota itself; that is in `kinds`.
+//! Responsible for: the use of limited resources, rejections, and `status.used`. Must not: count unlimited resources,
+//! or validate quotas; `kinds` does.
 //!
-//! Different from a real server: scopes are kept and not looked at. `status` follows soon after, from the server itself.
+//! Different from a real server: scopes are stored and ignored. The server itself updates `status`, shortly after a
+//! change.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +19,7 @@ use crate::apiserver::{
     object::{ApiError, JsonView, Kind, Quantity, Result, Tree, tree},
 };
 
-/// Use and limit of something that would be exceeded, and how much more of it was asked for.
+/// A limit that an object would exceed, with the current use and the requested amount.
 struct Exceeded {
     requested: Nanos,
     used: Nanos,
@@ -26,7 +27,7 @@ struct Exceeded {
 }
 
 impl ApiServer {
-    /// Refuses an object that one of the namespace's quotas has no room for.
+    /// Rejects an object that would exceed a quota of the namespace.
     pub(crate) fn admit_by_quota(&self, kind: Kind, namespace: &str, tree: &Tree) -> Result<()> {
         for quota in self.store.range(Kind::ResourceQuota, namespace, None) {
             let refuse = |why: String| {
@@ -64,7 +65,7 @@ impl ApiServer {
         Ok(())
     }
 
-    /// Names the limits of a quota that an object would exceed.
+    /// The limits of a quota that an object would exceed.
     fn exceeded<'h>(
         &self,
         kind: Kind,
@@ -99,7 +100,7 @@ impl ApiServer {
         exceeded.collect()
     }
 
-    /// Names the resources that containers of a Pod must state, because a quota limits them, and do not.
+    /// Lists the resources that the containers of a Pod must specify because a quota limits them, but do not.
     fn missing(&self, hard: &Tree, namespace: &str, pod: &Tree) -> Option<String> {
         let mut missing: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         for name in hard.keys() {
@@ -140,7 +141,7 @@ impl ApiServer {
         Some(count as Nanos * ONE)
     }
 
-    /// Brings `status` of a namespace's quotas up to date.
+    /// Updates the `status` of a namespace's quotas.
     pub(crate) fn count_quotas(&mut self, namespace: &str) {
         let quotas = self.store.range(Kind::ResourceQuota, namespace, None);
         let quotas: Vec<_> = quotas.map(|quota| quota.tree()).collect();
@@ -166,7 +167,7 @@ impl ApiServer {
         }
     }
 
-    /// Begins or ends the sums of what a namespace's Pods use.
+    /// Starts or stops the sums of the resources that a namespace's Pods use.
     fn watch_compute(&mut self, namespace: &str, is_limited: bool) {
         if !is_limited {
             self.compute.end(namespace);

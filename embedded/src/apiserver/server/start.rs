@@ -1,7 +1,6 @@
-//! How a server begins: anew, or from the objects of an earlier one.
+//! Creates a server: new, or from the objects of an earlier one.
 //!
-//! Responsible for: what is there from the start, and taking objects in as they were saved. Must not: know
-//! where they were kept.
+//! Responsible for: the initial objects, and loading saved objects. Must not: know where they were saved.
 
 use serde_json::Value;
 
@@ -20,12 +19,12 @@ use crate::{
     rng::Rng,
 };
 
-/// How far versions jump. Watchers may have seen changes that were not saved any more; no version of
-/// theirs comes again, unless they were more than this.
+/// The gap in versions after a restore. Clients may have seen changes that were not saved. Versions of such changes are
+/// not reused, as long as there are no more of them than this.
 const VERSIONS_LEFT_OUT: u64 = 1_000_000;
 
 impl ApiServer {
-    /// A server with the four namespaces every cluster has.
+    /// A new server with the four initial namespaces.
     pub fn new(seed: u64, limits: Limits, now: Time) -> Self {
         let mut server = Self::empty(limits, seed);
         for name in namespace::INITIAL {
@@ -45,18 +44,18 @@ impl ApiServer {
         }
     }
 
-    /// Begins another series of UIDs and names: a server that goes on from a copy must not give out again what
-    /// it gave out after the copy was made.
+    /// Starts another sequence of UIDs and names: a server that continues from a copy must not reuse those generated
+    /// after the copy was made.
     pub fn reseed(&mut self, seed: u64) {
         self.rng = Rng::new(seed);
     }
 
-    /// A server with these objects, as [`Stored::bytes`] gave them, and all versions above `version`.
-    /// Watches from earlier versions get 410.
+    /// Restores a server from objects in the form of [`Stored::bytes`]. All new versions are above `version`. Watches
+    /// from earlier versions get 410.
     ///
     /// # Errors
     ///
-    /// The first object that cannot be read, and why.
+    /// The start of the first invalid object, and the reason.
     pub fn restore(
         seed: u64,
         limits: Limits,
@@ -64,7 +63,7 @@ impl ApiServer {
         objects: impl IntoIterator<Item = (Kind, Vec<u8>)>,
     ) -> Result<Self, String> {
         let version = version + VERSIONS_LEFT_OUT;
-        // Other identities than those given out already.
+        // Yields other UIDs and names than those generated before.
         let mut server = Self::empty(limits, seed ^ version.rotate_left(32));
         for (kind, bytes) in objects {
             let object = read(kind, &bytes)?;

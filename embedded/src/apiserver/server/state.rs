@@ -1,7 +1,7 @@
-//! The server's whole state, and the one way in which its objects change.
+//! Holds the server's whole state, and provides the only way to change its objects.
 //!
-//! Responsible for: the parts, reads of them, and that whoever has to know of a change does. Must not: answer
-//! requests, or judge whether a change is legal.
+//! Responsible for: the parts, reads of them, and updating all parts after a change. Must not: answer requests, or
+//! validate changes.
 
 use std::sync::Arc;
 
@@ -23,13 +23,13 @@ use crate::{
 /// Sizes of the server.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Events kept per kind; watchers further behind get 410.
+    /// Events kept per kind; watches further behind get 410.
     pub log_capacity: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        // Two events for each Pod of the largest Job; the oldest states stay in memory so long.
+        // Two events for each Pod of the largest Job. Old states stay in memory as long as their events.
         Self {
             log_capacity: 200_000,
         }
@@ -38,39 +38,39 @@ impl Default for Limits {
 
 /// The server's whole state.
 ///
-/// Methods: [`Self::handle`] takes a request; [`Self::pull`] feeds a watcher;
-/// [`Self::collect_garbage`] works off what deletions left behind, and
-/// [`Self::garbage_pending`] says whether there is any. `now` never goes back. The same seed and
-/// the same calls give the same answers. A clone is a backup: it shares what does not change.
+/// Methods: [`Self::handle`] takes a request; [`Self::pull`] returns the events of a watch. [`Self::collect_garbage`]
+/// does the work that deletions leave behind, and [`Self::garbage_pending`] returns true if there is any. `now` must
+/// never decrease. The same seed and the same calls give the same replies. A clone is a backup that shares unchanged
+/// parts.
 #[derive(Clone, Debug)]
 pub struct ApiServer {
     pub(super) store: Store,
     pub(super) garbage: Garbage,
     pub(super) rng: Rng,
     pub(super) compute: ComputeUse,
-    /// The certificate by which clients know the server, in PEM; empty without TLS.
+    /// The CA certificate in PEM by which clients verify the server; empty without TLS.
     pub(super) root_ca: String,
     pub(super) pod_output: Option<PodOutput>,
 }
 
 impl ApiServer {
-    /// The version of the newest change.
+    /// The version of the latest change.
     pub const fn version(&self) -> u64 {
         self.store.version()
     }
 
-    /// Where the log of a kind ends now; see [`Self::events`].
+    /// The end of a kind's event log; see [`Self::events`].
     pub fn log_end(&self, kind: Kind) -> u64 {
         self.store.log(kind).end()
     }
 
-    /// Up to `limit` events of a kind from a position on; `None` if they have fallen out, after
-    /// which a reader lists again.
+    /// Up to `limit` events of a kind from a position on; `None` if they were dropped, after which the reader must
+    /// relist.
     pub fn events(&self, kind: Kind, position: u64, limit: usize) -> Option<Vec<Event>> {
         self.store.log(kind).read(position, limit)
     }
 
-    /// Forgets all events, as a compaction does: every open watch ends with 410.
+    /// Drops all events, as a compaction does: every open watch ends with 410.
     pub fn forget_events(&mut self) {
         self.store.forget_events();
     }
@@ -85,12 +85,12 @@ impl ApiServer {
         self.store.range(kind, "", None)
     }
 
-    /// Stores a state and lets garbage collection know.
+    /// Stores a state and updates garbage collection and quotas.
     pub(crate) fn store_put(&mut self, kind: Kind, tree: &Tree) -> Arc<Stored> {
         self.store_put_with(kind, tree, &Kept::default())
     }
 
-    /// Stores a state, some of it as it was in the state before.
+    /// Stores a state with the members in `kept` unchanged.
     pub(super) fn store_put_with(
         &mut self,
         kind: Kind,
@@ -104,7 +104,7 @@ impl ApiServer {
         object
     }
 
-    /// Takes an object away and lets garbage collection know.
+    /// Removes an object and updates garbage collection and quotas.
     pub(crate) fn store_remove(&mut self, object: &Stored) {
         if let Some(gone) = self.store.remove(object) {
             self.garbage.removed(&gone);
@@ -114,7 +114,7 @@ impl ApiServer {
         }
     }
 
-    /// Stores a state, or takes the object away if nothing holds it any more.
+    /// Stores a state, or removes the object if nothing keeps it any longer.
     pub(super) fn put_or_finish(&mut self, object: &Stored, tree: &Tree) {
         if strategy::is_finished(object.kind, tree) {
             self.store_remove(object);
@@ -123,13 +123,13 @@ impl ApiServer {
         }
     }
 
-    /// The object a target names.
+    /// The object that a target names.
     pub(crate) fn find(&self, target: &Target) -> Result<Arc<Stored>> {
         let found = self.get(target.kind, &target.namespace, &target.name);
         found.ok_or_else(|| ApiError::not_found(target.kind, &target.name))
     }
 
-    /// Looks at a namespace again once its last object has gone.
+    /// Queues work for a terminating namespace once its last object is removed.
     fn note_removal_in_namespace(&mut self, gone: &Stored) {
         if gone.namespace.is_empty() || !self.is_namespace_empty(&gone.namespace) {
             return;
@@ -140,14 +140,14 @@ impl ApiServer {
         }
     }
 
-    /// Notes that the quotas of an object's namespace may have to be counted anew.
+    /// Queues a count of the quotas in an object's namespace.
     fn note_for_quotas(&mut self, object: &Stored) {
         if self.store.count(Kind::ResourceQuota, &object.namespace) > 0 {
             self.garbage.count_quotas(&object.namespace);
         }
     }
 
-    /// Whether a namespace holds nothing.
+    /// Returns true if a namespace has no objects.
     pub(super) fn is_namespace_empty(&self, namespace: &str) -> bool {
         Kind::all()
             .filter(|kind| kind.info().namespaced)

@@ -1,9 +1,9 @@
-//! Watches: a cursor into a kind's event log, and the frames a client sees.
+//! Serves watches: a cursor into a kind's event log, and the encoded events of one client.
 //!
-//! Responsible for: what one watcher is shown, in which order. Must not: wait, or know sockets.
+//! Responsible for: the events of one watch, in order. Must not: wait, or use sockets.
 //!
-//! The caller pulls entries under the server's lock ([`ApiServer::pull`]), then encodes them
-//! without it ([`WatchCursor::encode`]); stored bytes are shared, never encoded per watcher.
+//! The caller pulls events under the server's lock ([`ApiServer::pull`]), then encodes them without it
+//! ([`WatchCursor::encode`]). Stored bytes are shared and never encoded per watch.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
@@ -18,7 +18,7 @@ use crate::{
     model::Time,
 };
 
-/// One watcher's place in the log and its wishes.
+/// The position and the options of one watch.
 #[derive(Debug)]
 #[doc(alias = "cacheWatcher")]
 pub struct WatchCursor {
@@ -26,26 +26,26 @@ pub struct WatchCursor {
     namespace: String,
     selector: Selector,
     form: Form,
-    /// Objects that existed at the start and are still to be shown as ADDED.
+    /// Objects that existed at the start and are still to be sent as ADDED.
     initial: VecDeque<Arc<Stored>>,
-    /// Whether the end of the initial objects is to be announced by a bookmark.
+    /// A bookmark is still to mark the end of the initial objects.
     announce_initial_end: bool,
     /// Version of the initial objects.
     initial_version: u64,
     position: u64,
-    /// Version up to which this watcher has seen everything.
+    /// Version up to which this watch has read all events.
     seen_version: u64,
     /// Version in the last bookmark.
     bookmarked_version: u64,
     bookmarks: bool,
     timeout: Option<Duration>,
     head: TableHead,
-    /// An error to be sent as the only, or last, event.
+    /// An error to send as the only event or the last one.
     failure: Option<ApiError>,
     ended: bool,
 }
 
-/// What [`ApiServer::pull`] found for one watcher.
+/// The result of [`ApiServer::pull`] for one watch.
 #[derive(Debug, Default)]
 pub struct Pulled {
     initial: Vec<Arc<Stored>>,
@@ -55,7 +55,7 @@ pub struct Pulled {
 }
 
 impl Pulled {
-    /// Whether nothing was found; the watcher then waits for the next change.
+    /// Returns true if there is nothing to send; the watch then waits for the next change.
     pub const fn is_empty(&self) -> bool {
         self.initial.is_empty()
             && self.events.is_empty()
@@ -109,14 +109,14 @@ impl ApiServer {
         Ok(cursor)
     }
 
-    /// Takes up to `limit` entries for a watcher and moves it on. Cheap: objects are shared.
+    /// Takes up to `limit` entries of a watch and advances it. It is cheap, because objects are shared.
     pub fn pull(&self, cursor: &mut WatchCursor, limit: usize) -> Pulled {
         let mut pulled = Pulled::default();
         if cursor.ended {
             return pulled;
         }
         if let Some(failure) = cursor.failure.take() {
-            // Nothing else: what has happened since would look as if it followed what the watcher knows.
+            // Send nothing else: later events would seem to follow the client's last state without a gap.
             pulled.expired = Some(failure);
             return pulled;
         }
@@ -151,17 +151,17 @@ impl WatchCursor {
         self.kind
     }
 
-    /// How long the client wants to watch, if it said so.
+    /// The client's `timeoutSeconds`, if given.
     pub const fn timeout(&self) -> Option<Duration> {
         self.timeout
     }
 
-    /// Whether the stream is over after what was last encoded.
+    /// Returns true if the stream ends after the events encoded so far.
     pub const fn ended(&self) -> bool {
         self.ended
     }
 
-    /// Appends the frames for what was pulled.
+    /// Appends the encoded form of the pulled events.
     pub fn encode(&mut self, pulled: Pulled, now: Time, out: &mut Vec<u8>) {
         for object in &pulled.initial {
             self.frame(out, "ADDED", object, now);
@@ -181,7 +181,7 @@ impl WatchCursor {
         }
     }
 
-    /// Appends a bookmark if the client wants them and the version has moved.
+    /// Appends a bookmark if the client requested them and the version has increased.
     pub fn encode_bookmark(&mut self, out: &mut Vec<u8>) {
         let due = self.bookmarks && self.initial.is_empty() && !self.announce_initial_end;
         if due && self.seen_version > self.bookmarked_version {
@@ -194,7 +194,7 @@ impl WatchCursor {
         encode::event_frame(out, event_type, object, self.form, &mut self.head, now);
     }
 
-    /// How this watcher sees an event: objects enter and leave its selection.
+    /// The event as this watch's selector sees it: objects start and stop matching.
     fn seen_as(&self, event: &Event) -> Option<(&'static str, Arc<Stored>)> {
         let object = &event.object;
         if !self.namespace.is_empty() && object.namespace != self.namespace {
@@ -222,7 +222,7 @@ fn too_old(version: u64, oldest: u64) -> ApiError {
     ApiError::expired(format!("too old resource version: {version} ({oldest})"))
 }
 
-/// Reads `sendInitialEvents`; `None` if it was not given.
+/// Parses `sendInitialEvents`; `None` if it is missing.
 fn check_initial_events(target: &Target) -> Result<Option<bool>> {
     let query = &target.query;
     let is_given = !query.text("sendInitialEvents").is_empty();

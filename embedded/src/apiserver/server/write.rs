@@ -1,7 +1,7 @@
-//! Create, update and patch: the one pipeline every write of a client goes through.
+//! Implements create, update and patch: the pipeline of every client write.
 //!
-//! Responsible for: the order of steps (defaults, names, rules, locking, storage). Must not:
-//! hold rules of single kinds; those are in `kinds`.
+//! Responsible for: the order of steps (defaults, names, rules, optimistic locking, storage). Must not: hold rules of
+//! single kinds; those are in `kinds`.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -22,13 +22,13 @@ use crate::{
     model::Time,
 };
 
-/// Longest `generateName` that is kept, so that the suffix fits into a label.
+/// Longest `generateName` that is kept, in bytes, so that the name fits into a label.
 const GENERATED_BASE: usize = 58;
-/// How often a new suffix is tried, as the real server does.
+/// The number of attempts to generate a free name, as on a real server.
 const NAME_ATTEMPTS: usize = 8;
 
 impl ApiServer {
-    /// Creates an object whose fields have these owners; without, who creates it owns them.
+    /// Creates an object with these `managedFields`. If `None`, the client's field manager owns its fields.
     pub(crate) fn create(
         &mut self,
         target: Target,
@@ -62,7 +62,7 @@ impl ApiServer {
             managed = writer(&target, now).create(&tree, &unset);
         }
         if !has_labels {
-            // Labels that are copied from a template are copied again below, once those that are generated are there.
+            // `prepare_create` copies the template's labels again, once it has generated labels.
             tree::metadata_mut(&mut tree).remove("labels");
         }
         let generated = self.fill_metadata(&target, &mut tree, now);
@@ -76,11 +76,12 @@ impl ApiServer {
             .and_then(|()| self.check_free(kind, &target.namespace, &name, generated))
             .map_err(|error| error.with_warnings(target.warnings.clone()))?;
         if target.options.dry_run {
-            // What is not stored has no version, so it cannot take the form of a stored object.
+            // An object that is not stored has no resourceVersion and cannot be encoded as a stored object.
             return Ok(Response::json(201, &Value::Object(tree)).with_warnings(target.warnings));
         }
         if let Err(too_large) = size::check(kind, &tree, &Kept::default()) {
-            // A real server tries once more, under another UID, and takes what it generated itself for the client's.
+            // A real server retries with another UID and treats the fields that it generated as if the client had sent
+            // them.
             self.fill_metadata(&target, &mut tree, now);
             strategy::prepare_create(kind, &mut tree);
             check_created(kind, &tree)?;
@@ -93,7 +94,7 @@ impl ApiServer {
         Ok(Response::object(201, object, target.form, now).with_warnings(target.warnings))
     }
 
-    /// Replaces an object (or its status).
+    /// Replaces an object or its status.
     pub(crate) fn update(&mut self, target: Target, mut tree: Tree, now: Time) -> Result<Response> {
         let old = self.find(&target)?;
         let uid = tree::text(&tree, "metadata.uid");
@@ -120,7 +121,7 @@ impl ApiServer {
         self.replace(target, &old, old_tree, tree, write)
     }
 
-    /// Patches an object (or its status).
+    /// Patches an object or its status.
     pub(crate) fn patch(
         &mut self,
         mut target: Target,
@@ -187,7 +188,7 @@ impl ApiServer {
         self.create(target, tree, managed, now)
     }
 
-    /// The second half of update and patch: rules, then storage. The old tree is without its owners.
+    /// The second half of update and patch: validation, then storage. The old tree lacks `managedFields`.
     fn replace(
         &mut self,
         target: Target,
@@ -258,8 +259,7 @@ impl ApiServer {
         if !dry_run {
             size::check(kind, &tree, &kept)?;
         }
-        // The last finalizer is gone: the object goes in the same write, and the answer shows it under the
-        // version it had.
+        // Without its last finalizer, the object is removed in the same write. The response has its previous version.
         let is_finished = strategy::is_finished(kind, &tree);
         if is_finished && !dry_run {
             self.store_remove(old);
@@ -270,7 +270,7 @@ impl ApiServer {
         }))
     }
 
-    /// Fills what the server decides; true if the name was generated.
+    /// Sets the fields that the server decides; returns true if the name was generated.
     fn fill_metadata(&mut self, target: &Target, tree: &mut Tree, now: Time) -> bool {
         let uid = names::new_uid(&mut self.rng);
         let metadata = tree::metadata_mut(tree);
@@ -345,7 +345,7 @@ impl ApiServer {
     }
 }
 
-/// Checks an object that is to be created.
+/// Validates a new object.
 fn check_created(kind: Kind, tree: &Tree) -> Result<()> {
     let errors = check(tree, |object| {
         metadata::check_create(kind, object);
@@ -354,11 +354,12 @@ fn check_created(kind: Kind, tree: &Tree) -> Result<()> {
     errors.check(kind, tree::text(tree, "metadata.name"))
 }
 
-/// Reads an object that is to be patched without what the patch leaves as it is: that need not be read, copied, compared
-/// and written. Most writes of a busy cluster are such patches. Of what is kept the tree has what the rules need.
+/// Reads an object for a patch without the members that the patch does not change. They need not be parsed, copied,
+/// compared or serialized. Most writes of a busy cluster are such patches. The tree has only those parts of a kept
+/// member that the rules need.
 fn read_for<'s>(target: &Target, patch: &PatchBody, object: &'s Stored) -> (Tree, Kept<'s>) {
     let part = part_of(target);
-    // A write to the status mirrors and checks all of it, even if the patch leaves it alone.
+    // A status write normalizes and validates the whole status, even if the patch does not change it.
     let members: &[&'static str] = match (target.kind, part) {
         _ if matches!(patch, PatchBody::Apply(_)) => &[],
         (Kind::Pod, Part::Main) => &["spec", "status"],
@@ -380,21 +381,21 @@ fn read_for<'s>(target: &Target, patch: &PatchBody, object: &'s Stored) -> (Tree
     (tree, kept)
 }
 
-/// What comes with a changed object.
+/// The context of an update.
 struct Write<'s> {
-    /// Members that the write cannot change: of them both trees have what rules need, or nothing.
+    /// Members that the write cannot change. Both trees have only the parts that the rules need, or nothing.
     kept: Kept<'s>,
-    /// Who owned the fields before.
+    /// The `managedFields` before the write.
     before: Option<Value>,
     owners: Owners,
     now: Time,
 }
 
-/// Who owns the fields of a changed object.
+/// The owners of the fields after an update.
 enum Owners {
-    /// Those that did before, or that the write itself names; and the writer owns what it changes.
+    /// The previous `managedFields`, or those in the request. The writer also owns the fields that it changes.
     Written(Option<Value>),
-    /// Those that came of applying a configuration.
+    /// The `managedFields` that server-side apply computed.
     Applied(Option<Value>),
 }
 
@@ -407,7 +408,7 @@ fn writer(target: &Target, now: Time) -> Writer<'_> {
     }
 }
 
-/// Patches an object and gives the owners that the patch names, if it does.
+/// Patches an object; returns the `managedFields` that the patch sets, if any.
 fn patch_with_owners(
     target: &Target,
     patch: &PatchBody,
@@ -421,8 +422,8 @@ fn patch_with_owners(
     Ok(managed::take(tree).filter(|sent| Some(sent) != before))
 }
 
-/// The object as a client is shown it, where defaults depend on what was generated at its creation: the
-/// labels of a Job are filled in when it is read, and nobody comes to own them by that.
+/// Applies the defaults that depend on fields generated at creation. A Job without labels gets its template's labels
+/// when it is read, and no manager owns them.
 fn defaulted(kind: Kind, part: Part, tree: &Tree) -> Cow<'_, Tree> {
     if kind != Kind::Job || part != Part::Main || tree::metadata(tree).contains_key("labels") {
         return Cow::Borrowed(tree);
@@ -453,7 +454,7 @@ fn check_same_name(target: &Target, tree: &Tree) -> Result<()> {
     Ok(())
 }
 
-/// Checks the types of a patched object; Pods whose spec was not touched are spared.
+/// Validates the types of a patched object; skips Pods if the patch does not change the spec.
 fn check_patched(
     target: &mut Target,
     patch: &PatchBody,
@@ -471,7 +472,7 @@ fn check_patched(
     check_types(target, Some(patch), tree, kept)
 }
 
-/// Checks the types of what came of a patch.
+/// Validates the types of a patched object.
 fn check_types(
     target: &mut Target,
     patch: Option<&PatchBody>,
@@ -479,7 +480,7 @@ fn check_types(
     kept: &Kept<'_>,
 ) -> Result<()> {
     if let Some(PatchBody::Strategic(_)) = patch {
-        // The type that such a patch is merged by decides; what it says of it counts for nothing.
+        // A strategic merge patch uses the type of the target. The kind and the API version in the patch are ignored.
         tree.remove("kind");
         tree.remove("apiVersion");
     }

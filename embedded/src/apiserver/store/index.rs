@@ -1,9 +1,9 @@
-//! The objects of one kind by their keys: found by hash, listed in order.
+//! Indexes the objects of one kind by key: hashed for lookups, sorted for lists.
 //!
-//! Every request looks for an object or two, and among a million a search in order goes through as many
-//! keys as no cache holds. So the order is touched only when an object comes or goes.
+//! Every request looks up one or two objects. Among a million objects, a lookup in a sorted tree visits more keys than
+//! CPU caches hold. So lookups use the hash map, and only lists, creates and deletes use the sorted keys.
 //!
-//! Must not: know versions, or notify anybody of changes.
+//! Must not: know versions, or publish changes.
 
 use std::{
     collections::BTreeSet,
@@ -15,7 +15,7 @@ use hashbrown::{HashMap, hash_map::Entry};
 
 use crate::apiserver::object::Stored;
 
-/// Objects by key, and the order of the keys.
+/// Objects by key, and the sorted keys.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Index {
     by_key: HashMap<Arc<str>, Arc<Stored>>,
@@ -28,12 +28,12 @@ impl Index {
         self.by_key.get(key)
     }
 
-    /// How many there are.
+    /// The number of objects.
     pub(super) fn len(&self) -> usize {
         self.by_key.len()
     }
 
-    /// Puts an object in; gives the state that it takes the place of.
+    /// Inserts an object; returns the state that it replaces.
     pub(super) fn insert(&mut self, object: Arc<Stored>) -> Option<Arc<Stored>> {
         match self.by_key.entry(object.key().into()) {
             Entry::Occupied(mut place) => Some(place.insert(object)),
@@ -45,14 +45,14 @@ impl Index {
         }
     }
 
-    /// Takes an object out.
+    /// Removes an object.
     pub(super) fn remove(&mut self, key: &str) -> Option<Arc<Stored>> {
         let last = self.by_key.remove(key)?;
         self.order.remove(key);
         Some(last)
     }
 
-    /// Those whose keys start with `prefix`, in the order of their keys; those after key `after` only.
+    /// Objects whose keys start with `prefix`, in key order; only those after key `after`, if given.
     pub(super) fn range<'a>(
         &'a self,
         prefix: String,

@@ -1,20 +1,19 @@
-//! The bounded log of what happened to one kind: the source of all watches.
+//! Keeps a bounded log of the events of one kind: the source of all watches.
 //!
-//! Responsible for: keeping the newest events and finding a place by version. Must not: filter
-//! or encode.
+//! Responsible for: the newest events, and finding a position by version. Must not: filter or encode.
 
 use std::{collections::VecDeque, sync::Arc};
 
 use crate::apiserver::object::Stored;
 
-/// What happened to an object.
+/// The type of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventType {
-    /// It came to be.
+    /// The object was created.
     Added,
-    /// It was changed.
+    /// The object was changed.
     Modified,
-    /// It is gone; the object is its last state under the version of the deletion.
+    /// The object was deleted; the event has its last state at the version of the deletion.
     Deleted,
 }
 
@@ -22,21 +21,21 @@ pub enum EventType {
 #[derive(Clone, Debug)]
 #[doc(alias = "watchCacheEvent")]
 pub struct Event {
-    /// What happened.
+    /// The type.
     pub event_type: EventType,
-    /// The object after it.
+    /// The object after the change.
     pub object: Arc<Stored>,
-    /// The object before it; selectors need it to see objects leave.
+    /// The object before the change; selectors need it to detect objects that stop matching.
     pub previous: Option<Arc<Stored>>,
 }
 
-/// Events in version order; old ones fall out.
+/// Events in version order; the oldest are dropped.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct EventLog {
     events: VecDeque<Event>,
     /// Position of the front entry; positions count up from 0 and are never reused.
     first: u64,
-    /// Version of the newest entry that fell out.
+    /// Version of the newest dropped entry.
     dropped_version: u64,
     capacity: usize,
 }
@@ -50,7 +49,7 @@ impl EventLog {
         }
     }
 
-    /// Appends; the oldest entry goes when the log is full.
+    /// Appends an event; drops the oldest one if the log is full.
     pub(crate) fn push(&mut self, event: Event) {
         if self.events.len() >= self.capacity
             && let Some(oldest) = self.events.pop_front()
@@ -61,7 +60,8 @@ impl EventLog {
         self.events.push_back(event);
     }
 
-    /// Forgets all events: every reader is too far behind then, also one that has read them all.
+    /// Drops all events and invalidates all positions, including that after the newest event. Every open watch then
+    /// expires.
     pub(crate) fn forget(&mut self) {
         if let Some(newest) = self.events.back() {
             self.dropped_version = newest.object.version;
@@ -70,7 +70,7 @@ impl EventLog {
         self.events.clear();
     }
 
-    /// Makes the log one of events after `version` alone.
+    /// Makes the log start after `version`.
     pub(crate) const fn start_after(&mut self, version: u64) {
         self.dropped_version = version;
     }
@@ -80,7 +80,7 @@ impl EventLog {
         self.first + self.events.len() as u64
     }
 
-    /// The position of the first event after `version`, or the oldest version that would do.
+    /// The position of the first event after `version`; the oldest valid version if that is too old.
     pub(crate) fn after_version(&self, version: u64) -> Result<u64, u64> {
         if version < self.dropped_version {
             return Err(self.dropped_version);
@@ -91,19 +91,19 @@ impl EventLog {
         Ok(self.first + index as u64)
     }
 
-    /// Up to `limit` events from `position` on; `None` if that place has fallen out.
+    /// Up to `limit` events from `position` on; `None` if that position was dropped.
     pub(crate) fn read(&self, position: u64, limit: usize) -> Option<Vec<Event>> {
         let start = usize::try_from(position.checked_sub(self.first)?).ok()?;
         let events = self.events.iter().skip(start).take(limit);
         Some(events.cloned().collect())
     }
 
-    /// The newest events, up to so many, newest first.
+    /// The newest events, at most `count`, newest first.
     pub(crate) fn newest(&self, count: usize) -> impl Iterator<Item = &Event> {
         self.events.iter().rev().take(count)
     }
 
-    /// The version up to which events have fallen out.
+    /// The version up to which events were dropped.
     pub(crate) const fn dropped_version(&self) -> u64 {
         self.dropped_version
     }

@@ -1,7 +1,7 @@
-//! Objects by kind and key, the global version, and the logs of changes.
+//! Stores objects by kind and key, with the global version and the event logs.
 //!
-//! Responsible for: the one path by which stored objects change. Must not: judge whether a change is legal,
-//! know what kinds mean, or know requests.
+//! Responsible for: the only code path that changes stored objects. Must not: validate changes, or know kinds or
+//! requests.
 //! Read first: [`Store`]; then `log`, the source of all watches, and `index`, the objects of one kind.
 
 mod index;
@@ -18,7 +18,7 @@ pub use log::{Event, EventType};
 
 use crate::apiserver::object::{KINDS, Kept, Kind, Stored, Tree, stored};
 
-/// All state that requests can see.
+/// All state that requests can read.
 #[derive(Clone, Debug)]
 pub(crate) struct Store {
     version: u64,
@@ -30,20 +30,20 @@ pub(crate) struct Store {
 struct Shelf {
     objects: Index,
     log: EventLog,
-    /// Objects per namespace, so that neither a page nor a quota has to count them.
+    /// Object counts per namespace, so that pages and quotas need not count.
     per_namespace: HashMap<CompactString, Count>,
 }
 
-/// How many objects there are.
+/// The number of objects.
 #[derive(Clone, Copy, Debug, Default)]
 struct Count {
     all: usize,
-    /// Those of them that are Pods and have ended.
+    /// The number of terminated Pods among them.
     ended: usize,
 }
 
 impl Shelf {
-    /// Puts an object in; gives the state that it takes the place of.
+    /// Inserts an object; returns the state that it replaces.
     fn insert(&mut self, object: &Arc<Stored>) -> Option<Arc<Stored>> {
         let previous = self.objects.insert(Arc::clone(object));
         if let Some(previous) = &previous {
@@ -56,7 +56,7 @@ impl Shelf {
         previous
     }
 
-    /// Takes an object out.
+    /// Removes an object.
     fn remove(&mut self, key: &str) -> Option<Arc<Stored>> {
         let last = self.objects.remove(key)?;
         self.uncount(&last);
@@ -77,7 +77,7 @@ impl Shelf {
 }
 
 impl Store {
-    /// An empty store whose logs hold `log_capacity` events per kind.
+    /// An empty store with logs of `log_capacity` events per kind.
     pub(crate) fn new(log_capacity: usize) -> Self {
         let shelf = || Shelf {
             objects: Index::default(),
@@ -90,7 +90,7 @@ impl Store {
         }
     }
 
-    /// The version of the newest change.
+    /// The version of the latest change.
     pub(crate) const fn version(&self) -> u64 {
         self.version
     }
@@ -100,7 +100,7 @@ impl Store {
         self.shelf(kind).objects.get(&stored::key(namespace, name))
     }
 
-    /// How many objects of a kind a namespace holds; all of them if it is empty.
+    /// The number of objects of a kind in a namespace; in all namespaces if it is empty.
     pub(crate) fn count(&self, kind: Kind, namespace: &str) -> usize {
         let shelf = self.shelf(kind);
         if namespace.is_empty() {
@@ -109,25 +109,25 @@ impl Store {
         shelf.count(namespace).all
     }
 
-    /// How many of a namespace's Pods have not ended.
+    /// The number of Pods in a namespace that have not terminated.
     pub(crate) fn count_live_pods(&self, namespace: &str) -> usize {
         let count = self.shelf(Kind::Pod).count(namespace);
         count.all - count.ended
     }
 
-    /// The log of a kind.
+    /// The event log of a kind.
     pub(crate) fn log(&self, kind: Kind) -> &EventLog {
         &self.shelf(kind).log
     }
 
-    /// Forgets the events of all kinds.
+    /// Drops the events of all kinds and expires all open watches.
     pub(crate) fn forget_events(&mut self) {
         for shelf in &mut self.shelves {
             shelf.log.forget();
         }
     }
 
-    /// Objects of a namespace (all if empty) in key order, those after key `after` only.
+    /// Objects of a namespace (of all if empty) in key order; only those after key `after`, if given.
     pub(crate) fn range<'a>(
         &'a self,
         kind: Kind,
@@ -142,8 +142,8 @@ impl Store {
         self.shelf(kind).objects.range(prefix, after)
     }
 
-    /// A kind as it was so many of its changes ago, as far back as events are kept; all other kinds
-    /// are empty, and so are the logs.
+    /// The objects of a kind as they were `changes` changes ago, as far back as events are kept. All other kinds and
+    /// all logs are empty.
     pub(crate) fn as_of(&self, kind: Kind, changes: u64) -> Self {
         let mut past = Self::new(0);
         past.version = self.version;
@@ -161,7 +161,7 @@ impl Store {
         past
     }
 
-    /// Stores a new state of an object, some of it as it was in the state before, and logs it.
+    /// Stores a new state of an object, with the members in `kept` unchanged, and logs it.
     pub(crate) fn put(&mut self, kind: Kind, tree: &Tree, kept: &Kept<'_>) -> Arc<Stored> {
         self.version += 1;
         let shelf = &mut self.shelves[kind as usize];
@@ -183,14 +183,14 @@ impl Store {
         object
     }
 
-    /// Restores an object of an earlier server, without an event.
+    /// Restores an object from a previous server without an event.
     pub(crate) fn load(&mut self, object: Stored) -> Arc<Stored> {
         let object = Arc::new(object);
         self.shelves[object.kind as usize].insert(&object);
         object
     }
 
-    /// Goes on with versions above this one; what was before, no log knows.
+    /// Continues with versions above this one; the logs hold nothing older.
     pub(crate) fn resume(&mut self, version: u64) {
         self.version = version;
         for shelf in &mut self.shelves {
@@ -198,7 +198,7 @@ impl Store {
         }
     }
 
-    /// Takes an object away and logs its last state; `None` if there is none.
+    /// Removes an object and logs its last state; `None` if it does not exist.
     pub(crate) fn remove(&mut self, object: &Stored) -> Option<Arc<Stored>> {
         let shelf = &mut self.shelves[object.kind as usize];
         let last = shelf.remove(&object.key())?;

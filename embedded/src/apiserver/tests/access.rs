@@ -1,4 +1,4 @@
-//! Tokens: what a real server with RBAC answers to one who may read, and to those it does not know.
+//! Tests tokens against the responses of a real server with RBAC to a read-only user and to unknown users.
 
 use super::*;
 

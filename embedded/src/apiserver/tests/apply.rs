@@ -1,8 +1,8 @@
-//! Server-side apply and managed fields: requests with what a real server answered to them.
+//! Tests server-side apply and managed fields by replaying requests with the responses of a real server.
 //!
-//! `apply.jsonl` was recorded from kube-apiserver 1.36.2, a second apart each. A line is a request and
-//! its answer: the code, the message of an error, or the object without what is different on each run,
-//! its owners, and whether its version has moved.
+//! `apply.jsonl` was recorded from kube-apiserver 1.36.2, with a second between requests. A line has a request and its
+//! response: the code; the error message, or the object without fields that differ in each run; the owners of its
+//! fields; and whether its version has changed.
 
 use std::collections::BTreeMap;
 
@@ -43,7 +43,7 @@ impl Replay {
         seen
     }
 
-    /// The answer as it stands in the file.
+    /// The response in the form of the file.
     fn seen(&mut self, mut answer: Value, dry_run: bool) -> Value {
         if answer["kind"] == "Status" {
             let mut seen = json!({"message": answer["message"], "reason": answer["reason"]});
@@ -89,7 +89,7 @@ impl Replay {
     }
 }
 
-/// Real servers show the metadata of templates also where nothing is said in it.
+/// Real servers return the metadata of templates even if it is empty.
 fn drop_empty_metadata(value: &mut Value) {
     match value {
         Value::Object(members) => {
@@ -101,7 +101,7 @@ fn drop_empty_metadata(value: &mut Value) {
     }
 }
 
-/// Real servers tell of several conflicts or errors in no order.
+/// Real servers return several conflicts or errors in random order.
 fn in_order(answer: &mut Value) {
     if let Some(Value::Array(causes)) = answer.pointer_mut("/details/causes") {
         causes.sort_by_key(Value::to_string);

@@ -1,4 +1,4 @@
-//! CronJobs: what is filled in, refused and kept apart.
+//! Tests the defaults and the validation of CronJobs, and the update of their status.
 
 use super::*;
 
@@ -44,7 +44,7 @@ fn what_is_not_said_has_its_default() {
         "securityContext": {},
         "terminationGracePeriodSeconds": 30,
     });
-    // What a Job would have of its own stays unset, and so do deadline and time zone.
+    // The template has no defaults of a Job, and deadline and time zone stay unset.
     let mut spec = made["spec"].clone();
     let job = spec["jobTemplate"]["spec"].take();
     assert_eq!(job, json!({"template": {"metadata": {}, "spec": pod}}));
@@ -85,8 +85,8 @@ fn each_row_of_the_rules_says_what_it_says() {
     }
 }
 
-/// What is said of a change of a stored CronJob: an error, or warnings. What would be refused on
-/// creation, older servers may have taken.
+/// The error or the warnings of an update of a stored CronJob. Older servers may have accepted values that creation
+/// rejects.
 fn changed(old: &Value, change: &Value) -> Vec<String> {
     let mut cluster = Cluster::new();
     let stored = cluster.ok("POST", CRON_JOBS, &cron_job(&json!({})));
@@ -298,13 +298,13 @@ fn every_field_of_spec_and_status_is_kept() {
     let path = format!("{CRON_JOBS}/c/status");
     let patched = cluster.ok("PATCH", &path, &json!({"status": status}));
     assert_eq!(patched["status"], status);
-    // The list is one value: it is not merged.
+    // The list is atomic: it is not merged.
     let empty = json!({"status": {"active": []}});
     let (code, patched) = cluster.typed("PATCH", &path, STRATEGIC, &empty);
     assert_eq!(code, 200, "{patched}");
     let active = patched["status"]["active"].as_array();
     assert!(active.is_none_or(Vec::is_empty), "{patched}");
-    // The status is taken as it comes, with labels and annotations.
+    // The status is not validated; labels and annotations are written with it.
     let odd = json!({
         "metadata": {"labels": {"a": "b"}, "annotations": {"c": "d"}},
         "status": {"lastScheduleTime": "2999-01-01T00:00:00Z", "lastSuccessfulTime": null},

@@ -1,4 +1,4 @@
-//! Deletion, owner garbage collection and namespaces that go away.
+//! Tests deletion, owner garbage collection and terminating namespaces.
 
 use super::*;
 
@@ -95,7 +95,7 @@ fn finalizers_hold_pods() {
     );
 }
 
-/// A Job with two Pods that it owns.
+/// Creates a Job with two Pods that it owns.
 fn family(cluster: &mut Cluster) -> String {
     let job = cluster.ok("POST", JOBS, &job("j"));
     let uid = job["metadata"]["uid"].as_str().unwrap().to_owned();

@@ -1,4 +1,4 @@
-//! Events in both of their groups.
+//! Tests Events in both of their API groups.
 
 use super::*;
 

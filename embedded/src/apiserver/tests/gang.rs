@@ -1,4 +1,4 @@
-//! Workloads and PodGroups: what is served, refused, and taken away with its owner.
+//! Tests Workloads and PodGroups: creation, validation, and deletion with their owner.
 
 use super::*;
 
@@ -33,7 +33,7 @@ fn owner(object: &Value, kind: &str, controller: bool) -> Value {
     })
 }
 
-/// A cluster with a Job of two Pods, its Workload and its PodGroup.
+/// Creates a cluster with a Job of two Pods, its Workload and its PodGroup.
 fn gang() -> Cluster {
     let mut cluster = Cluster::new();
     let spec = json!({"spec": {"completionMode": "Indexed", "completions": 2, "parallelism": 2}});

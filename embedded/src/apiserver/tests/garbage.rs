@@ -1,10 +1,10 @@
-//! What becomes of dependents, rule by rule (docs/rules/ttl-and-garbage.md, 3).
+//! Tests each rule about dependents (docs/rules/ttl-and-garbage.md, 3).
 
 use super::*;
 
 const CRON_JOBS: &str = "/apis/batch/v1/namespaces/default/cronjobs";
 
-/// A reference to an owner.
+/// An owner reference.
 pub(super) fn reference(owner: &Value, kind: &str, blocks: bool) -> Value {
     let metadata = &owner["metadata"];
     json!({
@@ -24,7 +24,7 @@ pub(super) fn held(object: Value, finalizers: &[&str]) -> Value {
     with(object, &json!({"metadata": {"finalizers": finalizers}}))
 }
 
-/// A Pod on a node: it goes only when its kubelet says so.
+/// A Pod on a node: it is removed only when its kubelet confirms.
 pub(super) fn running(name: &str) -> Value {
     with(pod(name), &json!({"spec": {"nodeName": "n1"}}))
 }
@@ -44,7 +44,7 @@ impl Cluster {
         answer
     }
 
-    /// What the kubelet does about a Pod that is to go.
+    /// Removes a terminating Pod, as its kubelet does.
     pub(super) fn stopped(&mut self, name: &str) {
         self.ok(
             "DELETE",
@@ -76,11 +76,11 @@ fn a_chain_goes_from_its_end() {
     assert_eq!(answer["metadata"]["finalizers"], waits);
     assert_eq!(answer["metadata"]["deletionGracePeriodSeconds"], 0);
     assert_eq!(answer["metadata"]["generation"], 2);
-    // The Job has dependents of its own: it waits for them.
+    // The Job has dependents of its own and waits for them.
     let waiting = cluster.get(&format!("{JOBS}/j"));
     assert_eq!(waiting["metadata"]["finalizers"], waits);
     assert!(cluster.is_going(&format!("{PODS}/p")));
-    // Still readable, and may be changed.
+    // It is still readable and can be changed.
     let suspend = json!({"spec": {"suspend": true}});
     cluster.ok("PATCH", &format!("{CRON_JOBS}/c"), &suspend);
     let more = json!({"metadata": {"finalizers": ["foregroundDeletion", "x.y/z"]}});
@@ -201,7 +201,7 @@ fn what_is_asked_for_goes_before_what_is_there() {
     let mut cluster = Cluster::new();
     let path = format!("{JOBS}/j");
     let finalizers = |answer: &Value| answer["metadata"]["finalizers"].clone();
-    // The finalizer of the object stands for how it is to go, unless something else is asked for.
+    // The object's finalizer determines the propagation, unless the request does.
     cluster.ok(
         "POST",
         JOBS,
@@ -294,7 +294,7 @@ fn jobs_leave_their_pods_by_default_and_say_so() {
     assert!(!warned(&path, &asked, 200));
     assert!(warned(&path, &json!({}), 200));
     cluster.collect();
-    // Without owner, but with its finalizer: that is the Job controller's to take off.
+    // The Pod has no owner but its finalizer, which the Job controller has to remove.
     let pod = cluster.get(&format!("{PODS}/p"));
     assert!(pod["metadata"].get("ownerReferences").is_none());
     assert_eq!(
@@ -372,7 +372,7 @@ fn a_dependent_that_is_another_one_by_now_is_left_alone() {
         let pod = owned(pod(name), &[reference(&owner, "Job", true)]);
         cluster.ok("POST", PODS, &pod);
     }
-    // Nothing is collected until those of the names are others.
+    // The collector does not run before other objects have these names.
     let background = json!({"propagationPolicy": "Background"});
     cluster.ok("DELETE", &format!("{JOBS}/j"), &background);
     for name in ["free", "others"] {
@@ -415,7 +415,7 @@ fn a_big_job_goes_in_small_steps_and_after_its_last_pod() {
     cluster.ok("DELETE", &format!("{JOBS}/j"), &foreground);
     let (mut left, mut rounds) = (COUNT, 0);
     while cluster.server.collect_garbage(cluster.now, STEPS) {
-        // Between two rounds others are served.
+        // Other requests are served between two calls.
         let pods = cluster.get(PODS)["items"].as_array().map_or(0, Vec::len);
         assert!(left - pods <= STEPS, "{left}, then {pods}");
         assert!(pods == 0 || cluster.is_there(&format!("{JOBS}/j")));

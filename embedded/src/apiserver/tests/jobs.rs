@@ -1,4 +1,4 @@
-//! Creation and update of Jobs: what no case in `tests/conformance_api` shows.
+//! Tests creation and update of Jobs, as far as no case in `tests/conformance_api` does.
 
 use super::*;
 

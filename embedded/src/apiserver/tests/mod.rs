@@ -1,7 +1,7 @@
-//! Tests of the machine as a whole: requests in, answers out, no sockets.
+//! Tests the server as a whole without sockets: requests and responses.
 //!
-//! Here is what needs the machine's clock, seed or state. What a real server can be asked as well is a case in
-//! `tests/conformance_api`, beside the real server's answer.
+//! These tests need the server's clock, seed or state. Requests that a real server can answer, too, are cases in
+//! `tests/conformance_api`, next to the real server's response.
 
 mod access;
 mod apply;
@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::model::Time;
 
-/// A server with a clock that tests move by hand.
+/// A server with a clock that tests advance.
 struct Cluster {
     server: ApiServer,
     now: Time,
@@ -93,7 +93,7 @@ impl Cluster {
         self.send("GET", path, &Value::Null).1
     }
 
-    /// What `kubectl get` is told: columns with their priorities, and the cells of each row.
+    /// The table that `kubectl get` receives: columns with their priorities, and the cells of each row.
     fn table(&mut self, path: &str) -> (Vec<String>, Vec<String>) {
         let request = Request {
             method: "GET",
@@ -129,7 +129,7 @@ impl Cluster {
         answer
     }
 
-    /// What has happened to a kind so far: `ADDED a`, ...
+    /// The events of a kind so far: `ADDED a`, ...
     fn history(&self, kind: Kind) -> Vec<String> {
         let events = self.server.events(kind, 0, 1000).unwrap();
         events
@@ -143,7 +143,7 @@ impl Cluster {
     }
 }
 
-/// Merges `change` into `base`, null removing, to write small variations.
+/// Merges `change` into `base`, where null removes a member, to write small variations.
 fn with(mut base: Value, change: &Value) -> Value {
     fn merge(base: &mut Value, change: &Value) {
         match (base, change) {

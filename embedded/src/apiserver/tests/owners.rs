@@ -1,4 +1,4 @@
-//! Owner references: what they must say, whom they mean, and what is told of those that mean nobody.
+//! Tests owner references: validation, lookup of the owner, and Events about owners in another namespace.
 
 use serde_json::{Value, json};
 
@@ -116,7 +116,7 @@ fn an_owner_is_what_its_reference_names() {
         ("good", vec![&good], true),
         ("name", vec![&but(json!({"name": "other"}))], false),
         ("kind", vec![&but(json!({"kind": "CronJob"}))], false),
-        // Who does not know a kind cannot look for its objects.
+        // The server cannot look up objects of an unknown kind.
         ("version", vec![&newer], true),
         ("foreign", vec![&foreign], true),
         ("foreign-lost", vec![&foreign, &lost], true),
@@ -166,7 +166,7 @@ fn of_an_owner_in_another_namespace_people_are_told() {
     );
     cluster.ok("POST", "/api/v1/nodes", &node);
     cluster.collect();
-    // Nothing is told twice.
+    // Each Event is recorded once.
     let label = json!({"metadata": {"labels": {"a": "b"}}});
     cluster.ok("PATCH", "/api/v1/nodes/n", &label);
     cluster.collect();

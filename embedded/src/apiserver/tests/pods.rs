@@ -1,4 +1,4 @@
-//! Creation, status and subresources of Pods.
+//! Tests creation, status and subresources of Pods.
 
 use std::sync::Arc;
 

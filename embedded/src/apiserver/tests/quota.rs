@@ -1,4 +1,4 @@
-//! ResourceQuotas: refusals with a real server's message, and what is used.
+//! Tests ResourceQuotas: rejections with a real server's message, and the counted use.
 
 use super::*;
 
@@ -42,7 +42,7 @@ fn a_full_quota_refuses() {
         "jobs.batch \"b\" is forbidden: exceeded quota: q, requested: count/jobs.batch=1, used: \
          count/jobs.batch=1, limited: count/jobs.batch=1"
     );
-    // A Pod that has ended leaves room among those that run, but not among all.
+    // A terminated Pod makes room in `pods`, but not in `count/pods`.
     let ended = json!({"status": {"phase": "Succeeded"}});
     cluster.ok("PATCH", &format!("{PODS}/a/status"), &ended);
     assert_eq!(cluster.used(), used("1", "2", "1"));
@@ -63,7 +63,7 @@ fn a_full_quota_refuses() {
     let (_, rows) = cluster.table(QUOTAS);
     let requests = "count/jobs.batch: 0/1, count/pods: 2/3, pods: 1/2";
     assert_eq!(rows, [format!("[\"q\",\"{requests}\",\"\",\"0s\"]")]);
-    // Elsewhere nothing is limited, and without the quota nothing here.
+    // Without the quota, nothing is limited.
     cluster.ok("DELETE", &format!("{QUOTAS}/q"), &Value::Null);
     cluster.ok("POST", JOBS, &job("c"));
 }
@@ -119,7 +119,7 @@ fn what_pods_require_is_summed_and_limited() {
         cluster.refused(PODS, &pod("b")),
         "pods \"b\" is forbidden: failed quota: q: must specify cpu for: c; limits.memory for: c"
     );
-    // An ended Pod uses nothing.
+    // A terminated Pod uses nothing.
     let ended = json!({"status": {"phase": "Succeeded"}});
     cluster.ok("PATCH", &format!("{PODS}/a/status"), &ended);
     assert_eq!(cluster.used(), used("0", "0"));

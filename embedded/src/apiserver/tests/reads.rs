@@ -1,8 +1,8 @@
-//! Watches, tables and discovery.
+//! Tests watches, tables and discovery.
 
 use super::*;
 
-/// Opens a watch and gives it with its first frames.
+/// Opens a watch and returns it with its first events.
 fn watch(cluster: &mut Cluster, path: &str, accept: &str) -> Box<WatchCursor> {
     let (path, query) = path.split_once('?').unwrap();
     let request = Request {
@@ -22,7 +22,7 @@ fn watch(cluster: &mut Cluster, path: &str, accept: &str) -> Box<WatchCursor> {
     }
 }
 
-/// Everything a watcher sees now, as `TYPE name`.
+/// All events that a watch has now, as `TYPE name`.
 fn frames(cluster: &Cluster, cursor: &mut WatchCursor) -> Vec<String> {
     let mut out = Vec::new();
     loop {
@@ -106,7 +106,7 @@ fn metadata_watches_and_old_versions() {
         cluster.ok("PATCH", &format!("{PODS}/a"), &patch);
     }
     let mut cursor = watch(&mut cluster, "/api/v1/pods?watch=1&resourceVersion=2", "");
-    // Events that it is not told of lie before this one: it must not hear of it, either.
+    // Events that it missed precede this one, so it must not receive this one, either.
     cluster.ok("POST", PODS, &pod("b"));
     assert_eq!(frames(&cluster, &mut cursor), ["ERROR Expired"]);
     assert!(cursor.ended());

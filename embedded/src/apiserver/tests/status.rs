@@ -1,8 +1,8 @@
-//! The rules about a Job's status.
+//! Tests the rules about a Job's status.
 
 use super::*;
 
-/// A Job whose status is `before`, then written to `after`; `expected` is the error, if any.
+/// Writes the status `before`, then `after`, to a Job; `expected` is the error, if any.
 #[track_caller]
 fn check(spec: &Value, before: &Value, after: &Value, expected: Option<&str>) {
     let mut cluster = Cluster::new();
@@ -257,7 +257,7 @@ fn status_writes_leave_the_spec_alone() {
     assert_eq!(answer["status"]["active"], 1);
 }
 
-/// A Job called `s` with this status, as clients send it in protobuf.
+/// A Job named `s` with this status in the protobuf form that clients send.
 fn in_protobuf(status: &[u8]) -> Vec<u8> {
     let field = |number: u8, content: &[u8]| {
         let head = [number << 3 | 2, u8::try_from(content.len()).unwrap()];
@@ -275,13 +275,13 @@ fn a_status_in_protobuf_is_written_or_refused() {
     let mut cluster = Cluster::new();
     cluster.ok("POST", JOBS, &job("s"));
     let path = format!("{JOBS}/s/status");
-    // active: 1, and uncountedTerminatedPods, where nothing is in it.
+    // `active` is 1, and `uncountedTerminatedPods` is empty.
     let body = in_protobuf(&[4 << 3, 1, 8 << 3 | 2, 0]);
     let answer = cluster.request("PUT", &path, PROTOBUF, body);
     assert_eq!(answer.status, 200);
     let status = json!({"active": 1, "uncountedTerminatedPods": {}});
     assert_eq!(cluster.get(&format!("{JOBS}/s"))["status"], status);
-    // A field that nobody knows here is not dropped without a word.
+    // An unknown field is not dropped silently.
     let answer = cluster.request("PUT", &path, PROTOBUF, in_protobuf(&[15 << 3, 1]));
     assert_eq!(answer.status, 415);
     assert_eq!(cluster.get(&format!("{JOBS}/s"))["status"], status);

@@ -1,4 +1,4 @@
-//! What `kubectl get` shows.
+//! Tests the tables of `kubectl get`.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use super::*;
 
 const CRON_JOBS: &str = "/apis/batch/v1/namespaces/default/cronjobs";
 
-/// When the clusters' clocks begin.
+/// The start of the clusters' clocks.
 const START: &str = "1970-01-12T13:46:40Z";
 
 #[test]
@@ -85,7 +85,7 @@ fn a_job_shows_how_far_it_is() {
             r#"["{name}",{cells},"2m5s","c","i:1","app={name}"]"#
         ));
     }
-    // One that goes while it is suspended.
+    // A Job that is deleted while it is suspended.
     let held = json!({
         "metadata": {"finalizers": ["x.y/z"]},
         "spec": {"suspend": true, "template": {"spec": {"containers": [

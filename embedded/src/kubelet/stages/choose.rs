@@ -1,22 +1,22 @@
-//! Which stage a Pod lives by, and how long it waits in it.
+//! Chooses the stage of a Pod, and the length of its waits.
 //!
-//! Responsible for: matching, and draws that follow from the seed, the stage and the Pod alone, so
-//! that a Pod's life does not depend on who else is there. Must not: keep anything between calls.
+//! Responsible for: matching, and draws that depend only on the seed, the stage and the Pod, so that a Pod's life does
+//! not depend on other Pods. Must not: keep state between calls.
 
 use std::fmt::{self, Write as _};
 
 use super::{LabelSelectorOperator, LabelSelectorRequirement, Stage, Wait, Which};
 use crate::kubelet::{decode::RawPod, ranges::Ranges};
 
-/// Draws are numbers below this: a prime, so small that squares are exact in a float. kwok computes
-/// the same draws in jq.
+/// Exclusive upper bound of draws: a prime, small enough that a float holds its square exactly. kwok computes the same
+/// draws in jq.
 pub(super) const DRAWS: u64 = 67_108_859;
-/// Added between the rounds that spread a draw.
+/// Added between the rounds that mix a draw.
 pub(super) const ROUNDS: [u64; 3] = [12_345, 54_321, 31_415];
-/// By what the number of a text grows with each character.
+/// Factor by which the number of a text grows with each character.
 pub(super) const BASE: u64 = 257;
 
-/// What a Pod's chances are drawn from.
+/// The inputs of a Pod's random draws.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kubelet) struct Chance<'a> {
     pub(in crate::kubelet) seed: u64,
@@ -24,7 +24,7 @@ pub(in crate::kubelet) struct Chance<'a> {
     pub(in crate::kubelet) restarts: u32,
 }
 
-/// The places of the stages that mean a Pod, in order.
+/// Returns the indexes of the stages that select a Pod, in order.
 pub(in crate::kubelet) fn candidates(stages: &[Stage], pod: &RawPod<'_>) -> Box<[u16]> {
     let stages = stages.iter().zip(0..);
     stages
@@ -61,19 +61,19 @@ impl LabelSelectorRequirement {
 }
 
 impl Stage {
-    /// Whether a Pod that is meant lives by this stage now.
+    /// Returns true if the stage now applies to a Pod that it selects.
     pub(in crate::kubelet) fn picks(&self, chance: Chance<'_>) -> bool {
         let restarts = self.pods.restarts.as_ref();
         let is_time = restarts.is_none_or(|ranges| ranges.contains(chance.restarts));
         is_time && chance.draw(&self.name, "picked") < self.share()
     }
 
-    /// The draws that pick a Pod are those below this.
+    /// Returns the bound below which a draw picks the Pod.
     pub(super) fn share(&self) -> u64 {
         (self.probability * DRAWS as f64).round() as u64
     }
 
-    /// How long a Pod of this stage waits for what comes after it.
+    /// Returns the length of a wait for a Pod of this stage.
     pub(in crate::kubelet) fn wait(
         &self,
         wait: Wait,
@@ -89,7 +89,7 @@ impl Stage {
 }
 
 impl Chance<'_> {
-    /// A number below [`DRAWS`], for one question about the Pod.
+    /// Returns a number below [`DRAWS`] for one decision about the Pod.
     pub(super) fn draw(&self, stage: &str, what: &str) -> u64 {
         let Self {
             seed,
@@ -104,7 +104,7 @@ impl Chance<'_> {
     }
 }
 
-/// A text as a number, without the text.
+/// The number of a text, computed without storing the text.
 struct Number(u64);
 
 impl fmt::Write for Number {

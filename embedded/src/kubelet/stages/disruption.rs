@@ -1,46 +1,46 @@
-//! Disruptions: the ways in which others than its kubelet end a Pod.
+//! Defines disruptions: the ways in which a Pod is ended before its containers exit.
 //!
-//! Responsible for: who ends it and what its status shows. Must not: know when.
+//! Responsible for: the component that ends the Pod, and the texts in its status. Must not: know when.
 
 use serde::Deserialize;
 
-/// Why a Pod is taken away.
+/// Why a Pod is disrupted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub(crate) enum Disruption {
     /// The node runs out of memory.
     NodePressureEviction,
-    /// The Pod uses more local storage than it may: its own fault, so no `DisruptionTarget`.
+    /// The Pod exceeds its local storage limit. It is at fault itself, so there is no `DisruptionTarget`.
     EphemeralStorageLimit,
-    /// The kubelet needs room for a critical Pod.
+    /// The kubelet needs resources for a critical Pod.
     KubeletPreemption,
-    /// The node is shut down, and has time to say so.
+    /// The node shuts down gracefully.
     NodeShutdown,
-    /// The scheduler needs room for a Pod of a higher priority.
+    /// The scheduler needs resources for a Pod of a higher priority.
     SchedulerPreemption,
     /// The node got a `NoExecute` taint that the Pod does not tolerate.
     TaintEviction,
-    /// Somebody asks for it by the eviction API, as `kubectl drain` does.
+    /// A client calls the eviction API, as `kubectl drain` does.
     ApiEviction,
-    /// The node is gone, and nobody on it says anything any more.
+    /// The node is gone, and its kubelet reports nothing any more.
     NodeLoss,
 }
 
-/// Who ends the Pod.
+/// The component that ends the Pod, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum By {
-    /// The kubelet stops it; it stays, Failed.
+    /// The kubelet stops it; the object stays, Failed.
     Kubelet,
-    /// It is marked, then deleted with its grace period.
+    /// It is marked as disrupted, then deleted with its grace period.
     Deletion,
     /// The same, by one call of the eviction API.
     EvictionApi,
-    /// It is marked as Failed where it stands, then deleted at once.
+    /// It is marked as Failed without a stop, then deleted at once.
     PodGc,
 }
 
 impl Disruption {
-    /// Who ends the Pod; reason and message of its status and of its condition `DisruptionTarget`, as far as there are
-    /// any.
+    /// Returns the component that ends the Pod, then reason and message of its status and of its condition
+    /// `DisruptionTarget`, if it has them.
     fn facts(self) -> (By, Option<ReasonAndMessage>, Option<ReasonAndMessage>) {
         let by_kubelet = |reason, message, condition: Option<&'static str>| {
             let condition = condition.map(|message| ("TerminationByKubelet", message));
@@ -65,12 +65,12 @@ impl Disruption {
         self.facts().0
     }
 
-    /// `status.reason` and `status.message` of a Pod with this first container.
+    /// Returns `status.reason` and `status.message` of a Pod with this first container.
     pub(crate) fn status(self, container: &str) -> Option<(&'static str, String)> {
         self.facts().1.map(|said| about(said, container))
     }
 
-    /// Reason and message of the condition `DisruptionTarget`, if there is one.
+    /// Returns reason and message of the condition `DisruptionTarget`, if there is one.
     pub(crate) fn condition(self, container: &str) -> Option<(&'static str, String)> {
         self.facts().2.map(|said| about(said, container))
     }
@@ -82,7 +82,7 @@ fn about((reason, message): ReasonAndMessage, container: &str) -> (&'static str,
     (reason, message.replace("CONTAINER", container))
 }
 
-/// The quantities are made up; who reads such a message looks for its first words.
+/// The quantities are made up; programs that parse such a message look for its first words.
 const LOW_ON_MEMORY: &str = "The node was low on resource: memory. Threshold quantity: 100Mi, available: 64Mi. \
                              Container CONTAINER was using 512Mi, request is 0, has larger consumption of memory. ";
 const PREEMPTED: &str = "Pod was preempted by Kubelet to accommodate a critical pod.";

@@ -1,11 +1,11 @@
-//! The same lives for kwok: stages as its `Stage` objects, for a cluster with a real API server.
+//! Renders stages as kwok's `Stage` objects, for a cluster with a real API server.
 //!
-//! Responsible for: which objects there are, and which Pods each is for; those of Pods whose init
-//! containers run are in `kwok_inits`. Must not: write statuses; `templates` has those.
+//! Responsible for: the objects, and the Pods that each selects; those for running init containers are in `kwok_inits`.
+//! Must not: write statuses; `templates` has those.
 //!
-//! At every moment of a Pod's life exactly one of the objects means it, so that there is nothing to
-//! weigh. Which stage of the file a Pod lives by is computed in jq by the draws of `choose`: the same
-//! Pod lives the same life on either. Only jitter is drawn by kwok.
+//! At every moment of a Pod's life at most one object selects it, so that no weights are needed. A jq expression
+//! computes the stage of a Pod with the draws of `choose`, so a Pod lives the same life on hollow nodes and on kwok.
+//! kwok itself draws only the jitter.
 
 use std::time::Duration;
 
@@ -19,8 +19,8 @@ use super::{
 };
 use crate::kubelet::{DURATION, ranges::Ranges};
 
-/// The objects that play these stages, and the lives of nodes and of Pods that no stage means: kwok
-/// has none of its own beside these.
+/// Returns the objects for these stages, for nodes, and for Pods that no stage selects. kwok has no default stages
+/// beside these.
 pub fn kwok_stages(stages: &[Stage], seed: u64) -> Vec<Value> {
     let life = life_of(stages, seed);
     let all = Renderer { life: &life };
@@ -43,7 +43,7 @@ pub fn kwok_stages(stages: &[Stage], seed: u64) -> Vec<Value> {
 }
 
 pub(super) struct Renderer<'a> {
-    /// The jq expression that names the stage that a Pod lives by.
+    /// jq expression that returns the name of a Pod's stage.
     life: &'a str,
 }
 
@@ -52,7 +52,7 @@ impl Renderer<'_> {
         let mut running = self.running("lakh-pod-running", NONE);
         running.delay(Wait::default());
         let mut ended = self.at_work("lakh-pod-ended", NONE);
-        // Pods of others than Jobs run for ever.
+        // Pods that do not belong to a Job run forever.
         ended.expect(".metadata.ownerReferences[]?.kind", "In", &["Job"]);
         ended.delay_of_annotation();
         vec![
@@ -119,7 +119,7 @@ impl Renderer<'_> {
         object
     }
 
-    /// After the back-off that the kubelet has.
+    /// Restarts a container after the kubelet's backoff.
     fn restarted(&self) -> Value {
         let mut restarted = KwokStageBuilder::alive("lakh-pod-restarted", "Running");
         restarted.expect(WAITING, "In", &["CrashLoopBackOff"]);
@@ -127,7 +127,7 @@ impl Renderer<'_> {
         restarted.next(&render("restarted", &[]))
     }
 
-    /// A Pod that is deleted comes to its end first.
+    /// Ends the containers of a Pod that is being deleted.
     fn stopped(&self, name: &str, lives: &[&str], after: Wait, code: u8) -> Value {
         let mut stopped = KwokStageBuilder::deleted(name, &["Pending", "Running"]);
         stopped.expect(self.life, "In", lives);
@@ -146,7 +146,7 @@ impl Renderer<'_> {
         stopped.next(&render("stopped", &values))
     }
 
-    /// A Pod at its end is deleted for good, once; finalizers are for others to take off.
+    /// Deletes an ended Pod for good, once; other components remove its finalizers.
     fn gone(&self) -> Value {
         let mut gone = KwokStageBuilder::deleted("lakh-pod-gone", &["Succeeded", "Failed"]);
         let has_time = ".metadata.deletionGracePeriodSeconds | select(. > 0)";
@@ -155,14 +155,14 @@ impl Renderer<'_> {
         gone.into_value()
     }
 
-    /// For a Pod that has a node and nothing else yet.
+    /// Selects a Pod that has a node but has not started.
     pub(super) fn running(&self, name: &str, life: &str) -> KwokStageBuilder {
         let mut object = KwokStageBuilder::alive(name, "Pending");
         object.expect(self.life, "In", &[life]);
         object
     }
 
-    /// For a Pod whose containers run.
+    /// Selects a Pod whose containers run.
     fn at_work(&self, name: &str, life: &str) -> KwokStageBuilder {
         let mut object = KwokStageBuilder::alive(name, "Running");
         object.expect(WAITING, "DoesNotExist", &[]);
@@ -172,13 +172,13 @@ impl Renderer<'_> {
 }
 
 impl Stage {
-    /// How long its Pods run, as far as it says so.
+    /// Returns the run time of its Pods, if given.
     fn lasts(&self) -> Duration {
         self.end.after().map_or(Duration::MAX, |wait| wait.delay)
     }
 }
 
-/// Nothing is scheduled to a node that is not ready.
+/// A node must be Ready before Pods are scheduled to it.
 fn node_ready() -> Value {
     let mut ready = KwokStageBuilder::new("lakh-node-ready");
     ready.expect(READY, "NotIn", &["True"]);
@@ -187,7 +187,7 @@ fn node_ready() -> Value {
     object
 }
 
-/// One object while it is put together.
+/// Builder of one object.
 pub(super) struct KwokStageBuilder {
     name: String,
     expectations: Vec<Value>,
@@ -203,7 +203,7 @@ impl KwokStageBuilder {
         }
     }
 
-    /// For a Pod in this phase that nobody deletes.
+    /// Selects a Pod in this phase that is not being deleted.
     pub(super) fn alive(name: &str, phase: &str) -> Self {
         let mut object = Self::new(name);
         object.expect(DELETED, "DoesNotExist", &[]);
@@ -226,7 +226,7 @@ impl KwokStageBuilder {
         self.expectations.push(expectation);
     }
 
-    /// kwok's jitter is where the delay may end, not what is added to it.
+    /// kwok's jitter is the upper bound of the delay, not an addition to it.
     pub(super) fn delay(&mut self, wait: Wait) {
         let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
         let mut delay = json!({"durationMilliseconds": millis(wait.delay)});
@@ -236,8 +236,7 @@ impl KwokStageBuilder {
         self.spec["delay"] = delay;
     }
 
-    /// What is left of a wait that began before the Pod was ready, where it becomes that later. Without a wait it is as
-    /// the annotation says.
+    /// Sets the rest of a wait that began before the Pod became ready. Without a wait, the annotation sets the delay.
     fn wait_beside(&mut self, ready: Option<Wait>, wait: Option<Wait>) {
         match (wait, ready) {
             (Some(wait), ready) => self.delay(Wait {
@@ -255,7 +254,7 @@ impl KwokStageBuilder {
         self.delay_from(&format!(".metadata.annotations[\"{DURATION}\"]"));
     }
 
-    /// The delay of the kubelet before a container that was restarted so often is again.
+    /// Sets the kubelet's backoff for a container with this number of restarts.
     pub(super) fn back_off(&mut self, restarts: &str) {
         self.delay_from(&format!(
             "{restarts} | if . == 0 then \"0s\" elif . > 5 then \"300s\" \
@@ -288,7 +287,7 @@ impl KwokStageBuilder {
     }
 }
 
-/// A jq expression that gives the name of the first stage that means and picks a Pod.
+/// Returns a jq expression for the name of the first stage that selects a Pod and wins its draw.
 fn life_of(stages: &[Stage], seed: u64) -> String {
     let mut text = String::new();
     if stages.iter().any(|stage| stage.probability < 1.0) {
@@ -364,12 +363,12 @@ fn within(number: &str, ranges: &Ranges) -> String {
     format!("({number} | {})", ranges.join(" or "))
 }
 
-/// A text of jq: JSON's escapes are among its own.
+/// Quotes a text for jq, which accepts JSON's escapes.
 fn quoted(text: &str) -> String {
     Value::from(text).to_string()
 }
 
-/// The life of a Pod that no stage means; not a name that a stage may have.
+/// Stage name of a Pod that no stage selects; not valid as a name in a file.
 const NONE: &str = "-";
 const SIGTERM: u8 = 143;
 const DELETED: &str = ".metadata.deletionTimestamp";

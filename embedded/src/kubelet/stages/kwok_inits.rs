@@ -1,9 +1,9 @@
-//! The lives of init containers for kwok.
+//! Renders the lives of init containers for kwok.
 //!
-//! Responsible for: the `Stage` objects from the start of the first init container to the end of the
-//! last. Must not: write statuses; `templates` has those.
+//! Responsible for: the `Stage` objects from the start of the first init container to the end of the last. Must not:
+//! write statuses; `templates` has those.
 //!
-//! A Pod is Pending all the while, and its statuses show whose turn it is.
+//! The Pod is Pending during this time, and its statuses show the current init container.
 
 use serde_json::Value;
 
@@ -14,8 +14,8 @@ use super::{
 };
 
 impl Renderer<'_> {
-    /// For Pods of a stage that says something of init containers; `ready` tells whether the
-    /// containers are as soon as they run.
+    /// Returns the objects for Pods of a stage with init containers. `ready` says whether the containers are ready as
+    /// soon as they run.
     pub(super) fn inits(&self, stage: &Stage, ready: &str) -> Vec<Value> {
         let name = &stage.name;
         let mut started = self.running(&format!("lakh-pod-init-{name}"), name);
@@ -73,7 +73,7 @@ impl InitEnd {
     }
 }
 
-/// After the back-off that the kubelet has.
+/// Restarts an init container after the kubelet's backoff.
 pub(super) fn init_restarted() -> Value {
     let mut restarted = KwokStageBuilder::alive("lakh-pod-init-restarted", "Pending");
     restarted.expect(INIT_WAITING, "In", &["CrashLoopBackOff"]);
@@ -84,8 +84,8 @@ pub(super) fn init_restarted() -> Value {
     restarted.next(&render("init-restarted", &[]))
 }
 
-/// The jq expression that names the init container which runs and is no sidecar, if this holds of
-/// its status.
+/// Returns the jq expression for the name of the running init container that is no sidecar, if its status meets the
+/// condition.
 fn turn(holds: &str) -> String {
     format!(
         "[{REGULAR_INITS}] as $regular | .status.initContainerStatuses[]? \

@@ -1,9 +1,8 @@
-//! Lives as data: which Pods end, after which delay, and how.
+//! Represents simulated lives as data: which Pods end, after which delay, and how.
 //!
-//! Responsible for: stages as values, and which of them a Pod lives by. Must not: open files, or
-//! know where a Pod is in its life; `life` plays what is chosen here.
-//! Read first: [`Stage`], then `choose`; `read` has the fields as they are written, `kwok` the same
-//! lives for kwok.
+//! Responsible for: stages as values, and the choice of a Pod's stage. Must not: open files, or know the current state
+//! of a Pod's life; `life` plays the chosen stage.
+//! Read first: [`Stage`], then `choose`; `read` has the fields as written in files, `kwok` the same lives for kwok.
 
 mod choose;
 mod disruption;
@@ -23,7 +22,7 @@ pub(super) use disruption::{By, Disruption};
 pub use kwok::kwok_stages;
 pub use read::{API_VERSION, FieldError, KIND};
 
-/// One entry of a stage file. Of all that mean a Pod, the first that its chance picks decides.
+/// An entry of a stage file. Of the stages that select a Pod, the first that wins its draw applies.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stage {
@@ -33,7 +32,7 @@ pub struct Stage {
     pub(super) pods: Which,
     #[serde(default, rename = "initContainers")]
     pub(super) inits: Vec<InitEnd>,
-    /// The share of Pods that are picked, of those that are meant.
+    /// Share of the selected Pods to which the stage applies.
     #[serde(default = "read::always", deserialize_with = "read::share")]
     pub(super) probability: f64,
     pub(super) start: Option<Wait>,
@@ -51,7 +50,7 @@ pub struct Stage {
     pub(super) output: Option<String>,
 }
 
-/// Which Pods are meant: those of which all holds that is said.
+/// Selector of Pods: all given criteria must match.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Which {
@@ -63,12 +62,12 @@ pub(super) struct Which {
     /// Completion indexes.
     #[serde(deserialize_with = "read::ranges")]
     pub(super) indexes: Option<Ranges>,
-    /// How often the container has been restarted before.
+    /// Number of earlier restarts of the container.
     #[serde(deserialize_with = "read::ranges")]
     pub(super) restarts: Option<Ranges>,
 }
 
-/// A requirement on one label, as label selectors have them.
+/// A requirement on a label, as in label selectors.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct LabelSelectorRequirement {
@@ -78,7 +77,7 @@ pub(super) struct LabelSelectorRequirement {
     pub(super) values: Vec<String>,
 }
 
-/// How a label is compared.
+/// Operator of a label requirement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub(super) enum LabelSelectorOperator {
     In,
@@ -87,7 +86,7 @@ pub(super) enum LabelSelectorOperator {
     DoesNotExist,
 }
 
-/// Some time, and up to so much more.
+/// A delay, plus a random share of the jitter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Wait {
@@ -97,7 +96,7 @@ pub(super) struct Wait {
     pub(super) jitter: Duration,
 }
 
-/// How the containers end by themselves. What is not said is as without the stage.
+/// Exit of the containers when they end by themselves. Omitted fields are as without the stage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct End {
@@ -109,11 +108,11 @@ pub(super) struct End {
     pub(super) reason: Option<ExitReason>,
 }
 
-/// How an init container ends by itself.
+/// Exit of an init container when it ends by itself.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct InitEnd {
-    /// Which one; without a name all that no other entry names.
+    /// Name of the init container; without one, all that no other entry names.
     pub(super) name: Option<String>,
     #[serde(default, deserialize_with = "read::maybe_duration")]
     delay: Option<Duration>,
@@ -121,7 +120,7 @@ pub(super) struct InitEnd {
     jitter: Option<Duration>,
     exit_code: Option<u8>,
     reason: Option<ExitReason>,
-    /// How many tries in a Pod end like this; later ones succeed.
+    /// Number of tries in a Pod that end like this; later ones succeed.
     pub(super) failures: Option<u32>,
     #[serde(default, deserialize_with = "read::output")]
     output: Option<String>,
@@ -131,7 +130,7 @@ pub(super) struct InitEnd {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct OtherEnd {
-    /// The name of the container; without one all that no other entry names.
+    /// Name of the container; without one, all that no other entry names.
     pub(super) name: Option<String>,
     pub(super) exit_code: Option<u8>,
     pub(super) reason: Option<ExitReason>,
@@ -143,7 +142,7 @@ pub(super) struct OtherEnd {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct SidecarEnd {
-    /// The name of the sidecar; without one all that no other entry names.
+    /// Name of the sidecar; without one, all that no other entry names.
     pub(super) name: Option<String>,
     #[serde(default, deserialize_with = "read::maybe_duration")]
     delay: Option<Duration>,
@@ -155,7 +154,7 @@ pub(super) struct SidecarEnd {
     output: Option<String>,
 }
 
-/// What others do to a Pod, and when.
+/// A disruption of a Pod, and its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PlannedDisruption {
@@ -166,7 +165,7 @@ pub(super) struct PlannedDisruption {
     pub(super) cause: Disruption,
 }
 
-/// What the containers do when they are asked to stop.
+/// Reaction of the containers to SIGTERM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Stop {
@@ -178,7 +177,7 @@ pub(super) struct Stop {
 }
 
 impl End {
-    /// After which time they end, if it is said.
+    /// Returns the time until they end, if given.
     pub(super) fn after(self) -> Option<Wait> {
         let jitter = self.jitter.unwrap_or_default();
         self.delay.map(|delay| Wait { delay, jitter })
@@ -186,7 +185,7 @@ impl End {
 }
 
 impl InitEnd {
-    /// How it ends.
+    /// Returns its exit.
     pub(super) fn end(&self) -> End {
         End {
             delay: self.delay,
@@ -198,7 +197,7 @@ impl InitEnd {
 }
 
 impl SidecarEnd {
-    /// After which time it has stopped, and how.
+    /// Returns its exit and the time until then.
     pub(super) fn end(&self) -> End {
         End {
             delay: self.delay,
@@ -210,7 +209,7 @@ impl SidecarEnd {
 }
 
 impl PlannedDisruption {
-    /// After which time it happens.
+    /// Returns the time until it happens.
     pub(super) fn after(self) -> Wait {
         let Self { delay, jitter, .. } = self;
         Wait { delay, jitter }
@@ -218,14 +217,14 @@ impl PlannedDisruption {
 }
 
 impl Stop {
-    /// After which time they have stopped.
+    /// Returns the time until they have stopped.
     pub(super) fn after(self) -> Wait {
         let Self { delay, jitter, .. } = self;
         Wait { delay, jitter }
     }
 }
 
-/// `terminated.reason` of a container that did not end well, other than `Error`.
+/// `terminated.reason` of a container that failed, other than `Error`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub(super) enum ExitReason {
     #[serde(rename = "OOMKilled")]
@@ -235,6 +234,13 @@ pub(super) enum ExitReason {
 }
 
 impl ExitReason {
+    /// Parses `terminated.reason`; `Completed` and `Error` follow from the exit code.
+    pub(super) fn of_text(text: &str) -> Option<Self> {
+        [Self::OomKilled, Self::StartError, Self::ContainerCannotRun]
+            .into_iter()
+            .find(|reason| reason.text() == text)
+    }
+
     pub(super) const fn text(self) -> &'static str {
         match self {
             Self::OomKilled => "OOMKilled",
@@ -254,12 +260,12 @@ pub(super) enum Role {
 }
 
 impl Stage {
-    /// The name, which messages and random draws use.
+    /// Returns the name, which messages and random draws use.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The output of a container, if the stage gives it one.
+    /// Returns the output of a container, if the stage defines it.
     pub(super) fn output(&self, container: &str, role: Role) -> Option<&str> {
         let text = match role {
             Role::First => &self.output,
@@ -270,23 +276,23 @@ impl Stage {
         text.as_deref()
     }
 
-    /// The entry for this init container.
+    /// Returns the entry for this init container.
     pub(super) fn init(&self, name: &str) -> Option<&InitEnd> {
         entry(&self.inits, |init| init.name.as_deref(), name)
     }
 
-    /// The entry for this container, which is not the first.
+    /// Returns the entry for this container, which is not the first.
     pub(super) fn other(&self, name: &str) -> Option<&OtherEnd> {
         entry(&self.containers, |other| other.name.as_deref(), name)
     }
 
-    /// The entry for this sidecar.
+    /// Returns the entry for this sidecar.
     pub(super) fn sidecar(&self, name: &str) -> Option<&SidecarEnd> {
         entry(&self.sidecars, |sidecar| sidecar.name.as_deref(), name)
     }
 }
 
-/// The entry with this name, or the one without a name.
+/// Returns the entry with this name, or the one without a name.
 fn entry<'a, T>(
     entries: &'a [T],
     name_of: impl Fn(&T) -> Option<&str>,

@@ -1,6 +1,6 @@
-//! Stages as people write them.
+//! Reads stages from manifests.
 //!
-//! Responsible for: the fields of the kind `Stage`, and naming the one that makes no sense.
+//! Responsible for: the fields of the kind `Stage`, and errors that name the invalid field.
 //! Must not: guess: an unknown field is an error.
 
 use std::{
@@ -25,22 +25,22 @@ pub const API_VERSION: &str = "sim.lakh.dev/v1alpha1";
 /// `kind` of stages.
 pub const KIND: &str = "Stage";
 
-/// A field of a stage that makes no sense.
+/// An invalid field of a stage.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {problem}")]
 pub struct FieldError {
     /// Path of the field.
     pub field: String,
-    /// What is wrong with it.
+    /// Why it is invalid.
     pub problem: String,
 }
 
 impl Stage {
-    /// Reads a stage from the object of a manifest.
+    /// Reads a stage from a manifest object.
     ///
     /// # Errors
     ///
-    /// The first field that makes no sense.
+    /// The first invalid field.
     pub fn read(object: &Value) -> Result<Self, FieldError> {
         for (field, value) in [("apiVersion", API_VERSION), ("kind", KIND)] {
             if object[field] != value {
@@ -73,7 +73,7 @@ impl Stage {
         let names = spec.sidecars.iter().map(|sidecar| &sidecar.name);
         check_names("spec.sidecars", names)?;
         for (nth, sidecar) in spec.sidecars.iter().enumerate() {
-            // Its code is another than 0 unless the entry says so.
+            // Without an exit code in the entry, a sidecar exits with a code other than 0.
             let mut end = sidecar.end();
             end.exit_code = end.exit_code.or(Some(SIGTERM));
             end.check(&format!("spec.sidecars[{nth}]"))?;
@@ -143,7 +143,7 @@ impl OtherEnd {
     }
 }
 
-/// Refuses two entries of the same name, or two without one.
+/// Rejects two entries with the same name, or two without one.
 fn check_names<'a>(
     list: &str,
     names: impl Iterator<Item = &'a Option<String>>,
@@ -204,7 +204,7 @@ pub(super) fn share<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D
     }
 }
 
-/// A section that may be null.
+/// Reads a section that may be null.
 pub(super) fn or_default<'de, T: Default + Deserialize<'de>, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<T, D::Error> {
@@ -221,7 +221,7 @@ pub(super) fn output<'de, D: Deserializer<'de>>(
     }
 }
 
-/// A list of ranges, or a single number without quotes.
+/// Reads a list of ranges, or a single number without quotes.
 pub(super) fn ranges<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<Ranges>, D::Error> {
@@ -236,7 +236,7 @@ pub(super) fn ranges<'de, D: Deserializer<'de>>(
     }
 }
 
-/// The exit code of a container that obeys SIGTERM.
+/// The exit code of a container that exits on SIGTERM.
 const SIGTERM: u8 = 143;
 const NEEDS_FAILURE: &str = "needs an exitCode other than 0";
 
@@ -244,5 +244,5 @@ pub(super) fn always() -> f64 {
     1.0
 }
 
-/// What a label value may have, and kwok's names have room for.
+/// Maximum length of a stage name; it fits in a label value and in the names of kwok's objects.
 const NAME_LIMIT: usize = 40;

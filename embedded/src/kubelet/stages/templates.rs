@@ -1,7 +1,7 @@
-//! Statuses as kwok's templates.
+//! Renders statuses as kwok's templates.
 //!
-//! Responsible for: putting together the templates of `templates.txt`, which says what its lines mean. Must not: know
-//! what is in them.
+//! Responsible for: assembling the templates of `templates.txt`, which explains its syntax. Must not: know their
+//! content.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ use super::{By, Disruption};
 
 const TEMPLATES: &str = include_str!("templates.txt");
 
-/// What is there for all templates, unless they are given something else.
+/// Default values of all templates.
 const NOTHING: [(&str, &str); 4] = [
     ("head", "nothing"),
     ("target", "nothing"),
@@ -17,14 +17,14 @@ const NOTHING: [(&str, &str); 4] = [
     ("others", "nothing"),
 ];
 
-/// A template with these values.
+/// Renders a template with these values.
 pub(super) fn render(name: &str, values: &[(&str, &str)]) -> String {
     let mut out = String::new();
     add(&mut out, name, &[&NOTHING, values].concat());
     out
 }
 
-/// Somebody takes the Pod away: its kubelet ends it; others only say why, and delete it.
+/// Renders the status of a disrupted Pod. Its kubelet ends it; other components mark it and delete it.
 pub(super) fn disrupted(cause: Disruption) -> String {
     let container = "{{ (index .spec.containers 0).name }}";
     let quoted = |(reason, message): (&'static str, String)| (reason, format!("{message:?}"));
@@ -51,7 +51,7 @@ fn add(out: &mut String, name: &str, values: &[(&str, &str)]) {
     let found = lines.any(|line| line.strip_prefix("=== ") == Some(name));
     assert!(found, "there is a template {name}");
     for line in lines.take_while(|line| !line.starts_with("===")) {
-        // The latest value of a key is the one that is meant.
+        // The latest value of a key applies.
         let line = values
             .iter()
             .rev()

@@ -1,4 +1,4 @@
-//! Nodes with a capacity: who waits, who is told what, who is refused, and that it adds up.
+//! Tests nodes with a capacity: waiting Pods and their reports, rejected Pods, and the sums of resources.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -236,7 +236,7 @@ fn play(stage: &mut Stage, command: &str, seed: u64) {
     }
 }
 
-/// CPU and Pods, by node, of those that have not ended and are counted.
+/// Returns CPU and Pods per node, summed over Pods that have not ended and pass the filter.
 fn taken(stage: &Stage, counts: impl Fn(&Value) -> bool) -> BTreeMap<String, (u64, u64)> {
     let mut taken = BTreeMap::new();
     let living = stage.pods().filter(|pod| {
@@ -262,7 +262,7 @@ fn millis_of_cpu(pod: &Value) -> u64 {
     }
 }
 
-/// Every Pod that has no node, and may have one, has room on none.
+/// Asserts that a schedulable Pod without a node fits on no node.
 fn assert_nobody_waits_in_vain(stage: &Stage, seed: u64) {
     let taken = taken(stage, |_| true);
     for pod in stage.pods() {
@@ -297,6 +297,6 @@ fn until(millis: u64) -> String {
 }
 
 const NODES: usize = 3;
-/// Enough for thousands of Pods that wait, in about a second.
+/// Enough for thousands of waiting Pods, in about a second.
 const SEEDS: u64 = 100;
 const STEPS: u64 = 60;

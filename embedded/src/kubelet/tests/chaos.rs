@@ -1,7 +1,7 @@
-//! Random scripts: whatever happens, some things never do, and in the end all is quiet.
+//! Runs random scripts and checks invariants; at the end of each, nothing is left to do.
 //!
-//! The things that never happen are asserted by the stage as it takes the writes: a second write
-//! in flight, a Pod that comes back from its end, a delete before the end.
+//! The stage asserts the invariants on each write: no second write in flight, no ended Pod that runs again, no delete
+//! before the end.
 
 use std::{sync::Arc, time::Duration};
 
@@ -45,7 +45,7 @@ fn options(rng: &mut Rng, seed: u64) -> KubeletOptions {
     }
 }
 
-/// A few stages of everything that one can ask for; none for every other seed.
+/// Returns a few stages that cover all fields; none for every other seed.
 fn random_stages(rng: &mut Rng) -> Arc<[crate::kubelet::Stage]> {
     let causes = [
         "NodePressureEviction",
@@ -107,7 +107,7 @@ fn random_command(rng: &mut Rng, stage: &Stage, step: u64) -> String {
     }
 }
 
-/// Ends all faults and deletes what is left; then time passes until nothing more can happen.
+/// Ends all faults and deletes all Pods, then advances the time until nothing more can happen.
 fn wind_up(stage: &mut Stage, millis: u64) {
     if stage.is_holding() {
         play(stage, "release");
@@ -117,7 +117,7 @@ fn wind_up(stage: &mut Stage, millis: u64) {
         play(stage, &format!("delete {name} 30"));
     }
     play(stage, &format!("until {}", time(millis + 600_000)));
-    // A Pod deleted before it had a node is nobody's; only the API server can end it.
+    // A Pod deleted before it was bound has no kubelet; only the API server can remove it.
     for name in stage.unbound() {
         play(stage, &format!("gone {name}"));
     }

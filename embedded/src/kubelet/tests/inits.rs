@@ -1,4 +1,4 @@
-//! What happens to init containers, and to Pods that have them.
+//! Tests init containers, and Pods that have them.
 
 use std::time::Duration;
 
@@ -14,12 +14,12 @@ fn running_for(secs: u64) -> KubeletOptions {
     }
 }
 
-/// The same with one stage, of which this is the `initContainers`.
+/// Returns the options with a stage that has these `initContainers`.
 fn staged(inits: serde_json::Value) -> KubeletOptions {
     staged_as(json!({"initContainers": inits}))
 }
 
-/// The same with one stage of this spec.
+/// Returns the options with a stage of this spec.
 fn staged_as(spec: serde_json::Value) -> KubeletOptions {
     let stage = Stage::read(&json!({
         "apiVersion": "sim.lakh.dev/v1alpha1",
@@ -268,7 +268,7 @@ fn the_status_says_what_is_waited_for() {
         (&json!(true), &json!(true))
     );
 
-    // What was said before is taken away by name: the patch merges.
+    // Earlier texts are cleared explicitly: the patch merges.
     let now = status("5s");
     assert_eq!(
         condition(&now, "Initialized"),
@@ -295,7 +295,8 @@ fn the_status_says_what_is_waited_for() {
 
 #[test]
 fn sidecars_are_stopped_after_the_containers_and_end_with_codes_of_their_own() {
-    // One after the other, the last first; one that takes longer than the grace period (30 s) is killed.
+    // They stop one after the other, the last first. A sidecar that takes longer than the grace period (30 s) is
+    // killed.
     let stage = json!({
         "end": {"delay": "1s", "exitCode": 1},
         "sidecars": [
@@ -323,7 +324,7 @@ fn sidecars_are_stopped_after_the_containers_and_end_with_codes_of_their_own() {
          1s a Running [s running] [t running] [c 1:Error]
          31s a Failed [s 137:Error] [t 3:Error] [c 1:Error]",
     );
-    // Without a name an entry means all others; without one, they stop as other containers do.
+    // An entry without a name applies to all others; if there is none, they stop like other containers.
     check(
         staged_as(json!({"stop": {"exitCode": 5}, "sidecars": [{"name": "s", "exitCode": 9}]})),
         "pod a inits=s!,t!
@@ -352,7 +353,7 @@ fn a_pod_that_is_deleted_while_its_sidecars_stop_keeps_its_result() {
          5s a Succeeded [s 137:Error] [c 0:Completed]
          5s a delete",
     );
-    // One that is deleted before stops its containers first; sidecars have the rest of the grace period.
+    // A Pod deleted earlier stops its containers first; sidecars get the rest of the grace period.
     check(
         staged_as(stage),
         "pod a inits=s!
@@ -381,7 +382,7 @@ fn other_containers_end_with_the_first_and_with_codes_of_their_own() {
          0s a Running [c running] [d running] [e running] ready
          1s a Failed [c 0:Completed] [d 4:OOMKilled] [e 0:Completed]",
     );
-    // One that is to be restarted would be restarted alone, which is not played.
+    // A failed container would have to restart alone, which is not simulated.
     check(
         staged_as(stage.clone()),
         "pod a containers=c,d restart=OnFailure
@@ -390,7 +391,7 @@ fn other_containers_end_with_the_first_and_with_codes_of_their_own() {
          0s a Running [c running] [d running] ready
          1s a Succeeded [c 0:Completed] [d 0:Completed]",
     );
-    // A stop gives all of them its code.
+    // A stop gives all of them its exit code.
     check(
         staged_as(stage),
         "pod a containers=c,d

@@ -1,6 +1,5 @@
-//! Which of kwok's objects mean a Pod as it goes through its life on a hollow node: at each moment
-//! one, and the one whose turn it is. Where there is no jq it is skipped, as `tests/cluster/stages.rs`
-//! says then.
+//! Tests the selectors of kwok's objects along a Pod's life on a hollow node: at each moment the expected object
+//! selects it, and no other. Without jq the test is skipped, as `tests/cluster/stages.rs` then reports.
 
 use std::{
     io::Write as _,
@@ -12,7 +11,7 @@ use serde_json::{Value, json};
 use super::stage;
 use crate::kubelet::{KubeletOptions, Stage, stages::kwok_stages};
 
-/// A jq program that prints the names of all objects that mean a Pod, as kwok compares.
+/// Returns a jq program that prints the names of all objects that select a Pod, compared as in kwok.
 fn meaning(objects: &[Value]) -> String {
     let objects = objects.iter().map(|object| {
         let expectations = object["spec"]["selector"]["matchExpressions"].as_array();
@@ -42,7 +41,7 @@ fn meaning(objects: &[Value]) -> String {
     format!("[{}] | join(\" \")", objects.join(", "))
 }
 
-/// Plays a script about the Pod `a`; what kwok's objects that mean it are called, in order.
+/// Plays a script about the Pod `a` and checks the names of the kwok objects that select it, in order.
 fn check(spec: Value, script: &str, want: &[&str]) {
     if Command::new("jq").arg("--version").output().is_err() {
         return;
@@ -108,7 +107,7 @@ fn one_object_at_a_time_means_a_pod_whose_init_containers_run() {
             "lakh-pod-init-s",
             "lakh-pod-init-s",
             "lakh-pod-init-failed-s-0",
-            // It was restarted at once.
+            // Its first restart was immediate.
             "lakh-pod-init-failed-s-0",
             "lakh-pod-init-failed-s-0",
             "lakh-pod-init-restarted",
@@ -139,7 +138,8 @@ fn a_pod_that_is_deleted_while_its_init_containers_run_is_stopped() {
         "pod a inits=s!,i
          delete a 30
          until 2s",
-        // Its sidecar takes as long to stop as its init container did. The hollow node has deleted it for good by then.
+        // Its sidecar takes as long to stop as its init container did. By then, the hollow node has deleted the Pod for
+        // good.
         &["lakh-pod-init-done-s-0", "lakh-pod-stopped-s", ""],
     );
 }

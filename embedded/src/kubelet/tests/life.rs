@@ -1,4 +1,4 @@
-//! What happens to Pods: starts, ends, restarts, deletions, deadlines.
+//! Tests the lives of Pods: starts, ends, restarts, deletions, deadlines.
 
 use std::time::Duration;
 
@@ -237,6 +237,17 @@ fn a_restart_count_never_goes_back() {
 }
 
 #[test]
+fn a_container_that_has_exited_before_the_kubelet_started_stays_so() {
+    check(
+        running_for("1s"),
+        "pod a containers=z,b restart=OnFailure node=hollow-0 phase=Running restarts=1 exited=b:0
+         until 2s",
+        "0s a Running [b 0:Completed] [z running x1]
+         1s a Succeeded [b 0:Completed] [z 0:Completed x1]",
+    );
+}
+
+#[test]
 fn the_first_container_leads_and_sidecars_end_with_the_pod() {
     check(
         running_for("1s"),
@@ -360,7 +371,7 @@ fn ended_and_unbound_pods_that_are_deleted() {
          until 1h",
         "",
     );
-    // Ended with a grace period left: the last delete is missing. Without: finalizers remain.
+    // With a grace period left, the final delete is missing; without, only finalizers remain.
     check(
         running_for("1s"),
         "pod a node=hollow-0 phase=Failed deleting=30

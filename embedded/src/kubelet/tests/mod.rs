@@ -1,6 +1,6 @@
-//! Tests of the kubelet as data: a script goes in, the writes come out as short lines.
+//! Tests the kubelet with data: each case is a script and the writes it causes, as short lines.
 //!
-//! Responsible for: the cases, by rule. The stage they play on is in `stage`.
+//! Responsible for: the cases, by rule. The harness that plays them is `stage`.
 
 mod capacity;
 mod chaos;

@@ -1,10 +1,10 @@
-//! Output of containers, by stages and annotations.
+//! Tests the output of containers, by stages and annotations.
 
 use serde_json::{Value, json};
 
 use crate::kubelet::{KubeletOptions, OUTPUT, Stage, container_output};
 
-/// Options with one stage of this spec.
+/// Returns options with a stage of this spec.
 fn options(spec: &Value) -> KubeletOptions {
     let stage = json!({
         "apiVersion": "sim.lakh.dev/v1alpha1",
@@ -18,7 +18,7 @@ fn options(spec: &Value) -> KubeletOptions {
     }
 }
 
-/// A Pod of index 7 whose containers are in these states.
+/// Returns a Pod with index 7 whose containers are in these states.
 fn pod(states: &[(&str, Value)]) -> Value {
     let statuses: Vec<Value> = states
         .iter()
@@ -64,7 +64,7 @@ fn placeholders_are_replaced_and_the_exit_code_comes_at_the_end() {
     assert_eq!(got, Some(format!("{lines}{{other}}\n")));
     let got = output(&options, &pod(&[("c", ended(3))]), "");
     assert_eq!(got, Some(format!("{lines}ended with 3\n{{other}}\n")));
-    // It has not run yet; the others print nothing.
+    // The container has not run yet; others print nothing.
     let waits = json!({"state": {"waiting": {}}});
     assert_eq!(output(&options, &pod(&[("c", waits)]), "c"), None);
     assert_eq!(output(&options, &pod(&[("d", ended(0))]), "d"), None);
@@ -95,7 +95,7 @@ fn each_container_has_its_output_and_the_stage_goes_before_the_annotation() {
     ] {
         assert_eq!(output(&options, &pod, container), Some(format!("{want}\n")));
     }
-    // The first try was no Pod of the stage.
+    // The stage did not apply to the first try.
     pod["status"]["containerStatuses"][0]["lastState"] = ended(1)["state"].clone();
     let json = pod.to_string();
     let before = container_output(&options, json.as_bytes(), "c", true);

@@ -1,18 +1,18 @@
-//! The stage for scripted tests: a kubelet, a virtual clock, and just enough of an API server.
+//! Harness for scripted tests: a kubelet, a virtual clock, and just enough of an API server.
 //!
-//! Responsible for: playing a script and printing what the kubelet wrote.
+//! Responsible for: playing a script and printing the kubelet's writes.
 //! Must not: hold rules of the kubelet, or the tests would prove nothing.
 //!
 //! A script has one command per line:
 //!
-//! - `pod NAME key=value ...`: a Pod appears. Keys: `restart`, `node`, `phase`, `restarts`, `init-statuses` (restarts, `!` ended well),
-//!   `gate`, `deleting` (the grace period), `deadline`, `index`, `job`, `containers`, `inits`
-//!   (`name!` is a sidecar), `cpu` (what its first container requests), `label:KEY`, or a simulation annotation.
-//! - `ungate NAME`, `delete NAME GRACE`, `gone NAME`: what happens to it.
-//! - `lose NODE`, `find NODE`: a node is gone, and is there again.
-//! - `refuse NAME COUNT`, `missing NAME`: how its next writes are answered.
-//! - `hold`, `release`: answers and watch events are kept back, and let go.
-//! - `until TIME`: time passes, as a Go duration since the start.
+//! - `pod NAME key=value ...`: creates a Pod. Keys: `restart`, `node`, `phase`, `restarts`, `exited` (`name:code`), `init-statuses` (restarts;
+//!   `!` for success), `gate`, `deleting` (the grace period), `deadline`, `index`, `job`, `containers`, `inits`
+//!   (`name!` is a sidecar), `cpu` (request of its first container), `label:KEY`, or a simulation annotation.
+//! - `ungate NAME`, `delete NAME GRACE`, `gone NAME`: changes or removes it.
+//! - `lose NODE`, `find NODE`: deletes and re-creates a node.
+//! - `refuse NAME COUNT`, `missing NAME`: sets the responses to its next writes.
+//! - `hold`, `release`: holds back responses and watch events, and releases them.
+//! - `until TIME`: advances the time, as a Go duration since the start.
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
@@ -23,7 +23,7 @@ use crate::{
     model::Time,
 };
 
-/// The status codes of answers; 0 if none comes.
+/// Status codes of responses; 0 if there is none.
 pub(super) const DONE: u16 = 200;
 const MISSING: u16 = 404;
 const NO_ANSWER: u16 = 0;
@@ -40,7 +40,7 @@ pub(super) fn check(options: KubeletOptions, script: &str, want: &str) {
     assert_eq!(got, want, "\n--- got\n{got}--- want\n{want}");
 }
 
-/// Plays the script and gives the writes, one per line.
+/// Plays the script and returns the writes, one per line.
 pub(super) fn play(options: KubeletOptions, script: &str) -> String {
     let mut stage = Stage::new(options);
     for line in script
@@ -54,7 +54,7 @@ pub(super) fn play(options: KubeletOptions, script: &str) -> String {
     stage.log
 }
 
-/// A kubelet and what surrounds it.
+/// A kubelet and its environment.
 pub(super) struct Stage {
     pub(super) kubelet: Kubelet,
     pub(super) now: Time,
@@ -127,17 +127,17 @@ impl Stage {
         }
     }
 
-    /// The Pods that exist.
+    /// Returns the names of the existing Pods.
     pub(super) fn living(&self) -> Vec<String> {
         self.pods.keys().cloned().collect()
     }
 
-    /// The Pods as the API server has them.
+    /// Returns the Pods as the API server has them.
     pub(super) fn pods(&self) -> impl Iterator<Item = &Value> {
         self.pods.values()
     }
 
-    /// The Pods that have no node.
+    /// Returns the Pods without a node.
     pub(super) fn unbound(&self) -> Vec<String> {
         let unbound = self
             .pods
@@ -146,7 +146,7 @@ impl Stage {
         unbound.map(|(name, _)| name.clone()).collect()
     }
 
-    /// Whether answers are kept back.
+    /// Returns true if responses are held back.
     pub(super) fn is_holding(&self) -> bool {
         self.held.is_some()
     }
@@ -194,7 +194,7 @@ impl Stage {
         match &mut self.held {
             Some(held) => held.push(write.clone()),
             None => {
-                // The watch may be faster than the answer, and slower; both are tried in turn.
+                // The watch event may come before or after the response; the tests alternate.
                 if self.log.len().is_multiple_of(2) {
                     self.show(&name);
                     self.kubelet.handle_answer(write, DONE, self.now);
@@ -206,7 +206,7 @@ impl Stage {
         }
     }
 
-    /// What must never happen, whatever the script.
+    /// Asserts the invariants of a write, whatever the script.
     fn assert_allowed(&self, write: &PodWrite) {
         let held = self.held.iter().flatten();
         assert!(
@@ -232,7 +232,7 @@ impl Stage {
         }
     }
 
-    /// The API server gives no time to a Pod that has ended, or has no node.
+    /// The API server grants no grace period to a Pod that has ended or has no node.
     fn granted_grace(&self, name: &str, grace: i64) -> i64 {
         let pod = &self.pods[name];
         if is_ended(pod) || pod["spec"].get("nodeName").is_none() {
@@ -242,7 +242,7 @@ impl Stage {
         }
     }
 
-    /// The API server takes a second delete only if it is shorter.
+    /// The API server accepts a second delete only with a shorter grace period.
     fn can_shorten(&self, name: &str, grace: i64) -> bool {
         let known = &self.pods[name]["metadata"]["deletionGracePeriodSeconds"];
         known.as_i64().is_none_or(|known| grace < known)
@@ -253,7 +253,7 @@ impl Stage {
             Action::Bind { node } => self.edit(name, |pod| pod["spec"]["nodeName"] = json!(node)),
             Action::Status(patch) => {
                 let patch: Value = serde_json::from_slice(patch).expect("patches are JSON");
-                // What others say of a Pod leaves the rest of its status as it is.
+                // A partial status from another component leaves the other fields as they are.
                 self.edit(name, |pod| {
                     for (field, value) in patch["status"].as_object().expect("a status") {
                         pod["status"][field] = value.clone();
@@ -266,7 +266,7 @@ impl Stage {
                 pod["metadata"]["deletionTimestamp"] = json!("2000-01-01T00:00:00Z");
                 pod["metadata"]["deletionGracePeriodSeconds"] = json!(30);
             }),
-            // A finalizer keeps the Pod: the grace period becomes zero, and that is all.
+            // A finalizer keeps the Pod: only the grace period becomes zero.
             Action::Delete => self.edit(name, |pod| {
                 pod["metadata"]["deletionTimestamp"] = json!("2000-01-01T00:00:00Z");
                 pod["metadata"]["deletionGracePeriodSeconds"] = json!(0);
@@ -278,7 +278,7 @@ impl Stage {
         change(self.pods.get_mut(name).expect("the Pod is in the script"));
     }
 
-    /// Sends the Pod as it is now; one that is gone is not shown again.
+    /// Sends the current Pod as an event, unless it is gone.
     fn show(&mut self, name: &str) {
         let Some(pod) = self.pods.get(name) else {
             return;
@@ -289,7 +289,7 @@ impl Stage {
     }
 }
 
-/// One line for a write: the phase, then each container, then whether the Pod is ready.
+/// Renders a write as a line: the phase, then each container, then whether the Pod is ready.
 fn describe(write: &PodWrite) -> String {
     let patch = match &write.action {
         Action::Bind { node } => return format!("bind {node}"),
@@ -360,12 +360,12 @@ fn is_ended(pod: &Value) -> bool {
     pod["status"]["phase"] == "Succeeded" || pod["status"]["phase"] == "Failed"
 }
 
-/// Whether somebody said that the Pod's node is gone.
+/// Returns true if the Pod is marked as lost with its node.
 fn is_lost(pod: &Value) -> bool {
     disruption(&pod["status"]) == Some("DeletionByPodGC")
 }
 
-/// The reason of the condition `DisruptionTarget`.
+/// Returns the reason of the condition `DisruptionTarget`.
 fn disruption(status: &Value) -> Option<&str> {
     let mut conditions = status["conditions"].as_array().into_iter().flatten();
     conditions.find(|c| c["type"] == "DisruptionTarget")?["reason"].as_str()
@@ -375,7 +375,7 @@ fn is_deleted(pod: &Value) -> bool {
     pod["metadata"].get("deletionTimestamp").is_some()
 }
 
-/// Builds a Pod as the API server shows it.
+/// Builds a Pod as the API server would return it.
 fn pod(name: &str, settings: &[&str]) -> Value {
     let mut pod = json!({
         "metadata": {"name": name, "namespace": "ns", "uid": uid_of(name), "annotations": {}},
@@ -392,6 +392,13 @@ fn pod(name: &str, settings: &[&str]) -> Value {
             "restarts" => {
                 let count: u32 = value.parse().expect("a count");
                 pod["status"]["containerStatuses"] = json!([{"restartCount": count}]);
+            }
+            "exited" => {
+                let statuses = pod["status"]["containerStatuses"].as_array_mut();
+                let (name, code) = value.split_once(':').expect("a name and a code");
+                let code: i32 = code.parse().expect("an exit code");
+                let exited = json!({"name": name, "state": {"terminated": {"exitCode": code}}});
+                statuses.expect("after restarts").push(exited);
             }
             "init-statuses" => {
                 let statuses = value.split(',').map(|text| {

@@ -1,4 +1,4 @@
-//! Lives by stages: who lives by which, and what the API server is told of it.
+//! Tests stages: their choice for a Pod, and the writes that follow.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::stage::{Stage as Theatre, check, play};
 use crate::kubelet::{KubeletOptions, Stage};
 
-/// A stage of this spec.
+/// Returns a stage of this spec.
 pub(super) fn stage(name: &str, spec: Value) -> Stage {
     let object = json!({
         "apiVersion": "sim.lakh.dev/v1alpha1",
@@ -212,7 +212,7 @@ fn an_eviction_that_is_refused_is_tried_again_until_the_pod_ends_by_itself() {
     assert!(!told.contains("delete"), "{told}");
 }
 
-/// Exit codes of many Pods under a seed, by name.
+/// Returns the exit codes of many Pods under a seed, by name.
 fn fates(seed: u64, names: impl Iterator<Item = u32>) -> BTreeMap<String, Value> {
     let mut options = by(&[
         (
@@ -255,7 +255,7 @@ fn chances_are_hit_as_often_as_asked_and_follow_from_seed_and_pod_alone() {
             "{got} of {code}, not about {want}"
         );
     }
-    // In another order, and among others, each Pod lives the same life.
+    // In another order, and among other Pods, each Pod lives the same life.
     let again = fates(7, (0..500).rev().chain(4000..4100));
     let same = again.iter().filter(|(name, _)| all.contains_key(*name));
     let ips_aside = |state: &Value| (state["exitCode"].clone(), state["finishedAt"].clone());

@@ -1,11 +1,11 @@
-//! The status patches in full, one for each kind of moment.
+//! Tests complete status patches, one for each kind of moment.
 
 use serde_json::{Value, json};
 
 use super::stage::Stage;
 use crate::kubelet::{KubeletOptions, node_objects, parse_go_duration};
 
-/// The status of Pod `a` after the script, with containers' IDs cut to their scheme.
+/// Returns the status of Pod `a` after the script, with container IDs cut to their scheme.
 pub(super) fn status_after(script: &str) -> Value {
     let default_duration = parse_go_duration("2s").expect("a Go duration");
     let mut stage = Stage::new(KubeletOptions {
@@ -38,7 +38,7 @@ fn cut_ids(value: &mut Value) {
     }
 }
 
-/// Conditions as short texts: type, status, reason, message, time.
+/// Renders conditions as short texts: type, status, reason, message, time.
 fn conditions(status: &Value) -> Vec<String> {
     let all = status["conditions"].as_array().expect("conditions").iter();
     let fields = ["type", "status", "reason", "message", "lastTransitionTime"];
@@ -152,7 +152,7 @@ fn a_pod_between_restarts_and_after_them() {
         json!({"reason": "CrashLoopBackOff", "message": message})
     );
 
-    // Texts of earlier conditions are taken away by name: the patch merges.
+    // Texts of earlier conditions are cleared explicitly: the patch merges.
     let status = status_after("pod a restart=OnFailure fail-attempts=1\nuntil 3s");
     assert_eq!(conditions(&status)[2], "Ready True null null 02Z");
     let status = status_after("pod a restart=OnFailure fail-attempts=1\nuntil 5s");

@@ -1,4 +1,4 @@
-//! How the kubelet talks to the API server: order, retries, forgetting, chance, numbers.
+//! Tests the kubelet's writes: order, retries, dropped Pods, random choices, numbers.
 
 use std::{collections::BTreeSet, time::Duration};
 

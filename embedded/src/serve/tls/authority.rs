@@ -1,9 +1,9 @@
-//! The server's own certificate authority, which signs its certificate if none is given.
+//! Provides the server's own certificate authority, which signs its certificate if none is given.
 //!
 //! Responsible for: creating it, keeping it, signing. Must not: know which client gets which certificate.
 //!
-//! With a state, key and certificate are kept in one file. The certificates that it signs are new at each start, so
-//! only that file has to last as long as somebody's kubeconfig.
+//! With a state folder, one file keeps its key and certificate. The server certificate is new at each start, so only
+//! that file has to outlive the kubeconfigs that trust it.
 
 use std::{fs, io, path::Path, sync::Arc, time::Duration};
 
@@ -28,32 +28,32 @@ use super::{
 };
 use crate::model::Time;
 
-/// The file in a folder that keeps a state.
+/// File name in the state folder.
 const FILE: &str = "ca.pem";
-/// What the authority is called. All are called the same: an authority that is read has to be.
+/// Common name of every authority. It must be constant: reading an authority rebuilds its issuer name from this.
 const NAME: &str = "lakh-ca";
-/// The name by which clients in the server's own process know it, whatever certificate others are shown;
-/// as within kube-apiserver.
+/// Server name that clients in the server's own process use, whatever certificate other clients get; as within
+/// kube-apiserver.
 pub(super) const LOOPBACK: &str = "apiserver-loopback-client";
-/// Whom a certificate of ours is for. The server listens nowhere else.
+/// Subject names of the server's certificate. The server listens nowhere else.
 const SUBJECTS: [&str; 3] = ["127.0.0.1", "localhost", LOOPBACK];
-/// How far the clock of somebody who looks at a certificate may be behind.
+/// Tolerated lag of a client's clock.
 const SKEW: Duration = Duration::from_secs(3600);
-/// As long as the authorities of kubeadm are good for.
+/// Validity; the same as for kubeadm's authorities.
 const VALIDITY: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
 type Wrong = Box<dyn std::error::Error + Send + Sync>;
 
-/// Somebody who signs the server's certificate.
+/// A certificate authority that signs the server's certificate.
 #[derive(Debug)]
 pub(super) struct Authority {
-    /// Its own certificate, which clients are given.
+    /// Its own certificate, for clients to trust.
     pub(super) certificate: CertificateDer<'static>,
     issuer: Issuer<'static, KeyPair>,
 }
 
 impl Authority {
-    /// A new one, which nobody knows yet.
+    /// Creates a new authority.
     pub(super) fn make(now: Time) -> Result<Self, Wrong> {
         let (params, key) = (authority(now), KeyPair::generate()?);
         Ok(Self {
@@ -62,7 +62,7 @@ impl Authority {
         })
     }
 
-    /// The one that a folder keeps, or else a new one, which it keeps from now on.
+    /// Reads the authority from a folder, or creates it and saves it there.
     pub(super) fn keep(folder: &Path, now: Time) -> Result<Self, FileError> {
         let path = folder.join(FILE);
         match fs::read(&path) {
@@ -76,7 +76,7 @@ impl Authority {
         }
     }
 
-    /// Makes a certificate for the server.
+    /// Signs a new certificate for the server.
     pub(super) fn sign(&self, now: Time) -> Result<CertifiedKey, Wrong> {
         let mut params = valid_from(now, CertificateParams::new(SUBJECTS.map(str::to_owned))?);
         params.distinguished_name = rcgen::DistinguishedName::new();
@@ -94,7 +94,7 @@ impl Authority {
         )?)
     }
 
-    /// Reads what [`Self::save`] has written.
+    /// Reads the file that [`Self::save`] writes.
     fn read(text: &[u8], now: Time) -> Result<Self, Wrong> {
         let key = PrivateKeyDer::from_pem_slice(text)?;
         let read = Self {
@@ -105,8 +105,8 @@ impl Authority {
         Ok(read)
     }
 
-    /// Makes sure that who knows the certificate believes what is signed. Else no client would, and none
-    /// could say why.
+    /// Verifies that a client with this authority's certificate accepts a signed one. Otherwise all clients would fail
+    /// without a clear reason.
     fn check(&self, now: Time) -> Result<(), Wrong> {
         let mut known = RootCertStore::empty();
         known.add(self.certificate.clone())?;
@@ -132,7 +132,7 @@ impl Authority {
     }
 }
 
-/// The authority's certificate before it is signed.
+/// Returns the authority's certificate before it is signed.
 fn authority(now: Time) -> CertificateParams {
     let mut params = valid_from(now, CertificateParams::default());
     params.distinguished_name = rcgen::DistinguishedName::new();

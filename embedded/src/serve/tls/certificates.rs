@@ -1,4 +1,4 @@
-//! Given certificates, and certificates as text.
+//! Reads certificate files and encodes certificates as PEM.
 //!
 //! Responsible for: reading the files of `--tls-cert-file` and `--tls-private-key-file`. Must not: judge whether they
 //! can be trusted; clients do.
@@ -18,7 +18,7 @@ use tokio_rustls::rustls::{
 
 use super::super::state_file::{About as _, FileError};
 
-/// The certificate in a file, those that vouch for it after it, and its key in another file.
+/// Reads a certificate with its chain from one file, and its key from another.
 pub(super) fn read(certificate: &Path, key: &Path) -> Result<CertifiedKey, FileError> {
     let chain = chain(certificate)?;
     let provider = ring::default_provider().key_provider;
@@ -53,7 +53,7 @@ fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, FileError> {
     }
 }
 
-/// Something as text; certificates and keys say what they are.
+/// Encodes DER as PEM with this label.
 pub(super) fn pem_of(kind: &str, der: &[u8]) -> String {
     let config = pem::EncodeConfig::new().set_line_ending(pem::LineEnding::LF);
     pem::encode_config(&Pem::new(kind, der), config)

@@ -1,6 +1,6 @@
-//! TLS in front of the server.
+//! Terminates TLS for the server.
 //!
-//! Responsible for: which client gets which certificate, what clients need to trust it, and handshakes.
+//! Responsible for: choosing the certificate for each client, the data that clients need to trust it, and handshakes.
 //! Must not: know HTTP, except for the one line that answers a client without TLS.
 //!
 //! HTTP/1.1 only: `docs/embedded-cluster.md` says why.
@@ -32,38 +32,38 @@ use crate::clock::Clock;
 use authority::{Authority, LOOPBACK};
 use certificates::pem_of;
 
-/// How long a client may take for its handshake; as long as Go's clients give a server.
+/// Handshake timeout; the same as for Go's clients.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-/// What the first byte of a handshake is.
+/// First byte of a TLS handshake.
 const HANDSHAKE: u8 = 22;
-/// The answer to a client that does not begin with one, in the words of Go's servers.
+/// Response to a client without TLS; the text is that of Go's servers.
 const NOT_TLS: &[u8] =
     b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n";
 
-/// Which certificate the server shows.
+/// Source of the server's certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Certificate {
-    /// One of its own, signed by an authority that a state keeps.
+    /// Signed by an authority of the server's own; a state folder keeps that authority.
     Made,
-    /// That of these files, in PEM.
+    /// Read from these PEM files.
     Given {
-        /// The certificate, and after it those who have signed it, if any.
+        /// The certificate, followed by its chain, if any.
         certificate: PathBuf,
-        /// Its private key.
+        /// The private key.
         key: PathBuf,
     },
 }
 
-/// By what clients in the server's own process know it, whatever certificate others are shown.
+/// Data with which clients in the server's own process verify it, whatever certificate other clients get.
 #[derive(Clone, Copy, Debug)]
 pub struct Loopback<'a> {
-    /// The certificate of the authority that they believe, in DER.
+    /// Certificate of the authority to trust, in DER.
     pub authority: &'a [u8],
-    /// The name that they ask for.
+    /// Server name to request.
     pub server_name: &'static str,
 }
 
-/// TLS as the server speaks it.
+/// The server's TLS configuration.
 #[derive(Debug)]
 pub(super) struct Tls {
     config: Arc<ServerConfig>,
@@ -72,9 +72,9 @@ pub(super) struct Tls {
 }
 
 impl Tls {
-    /// Reads the certificates, or makes them.
+    /// Reads or creates the certificates.
     pub(super) fn new(certificate: &Certificate, state: Option<&Path>) -> io::Result<Self> {
-        // Not the cluster's clock, which may be moved: clients look at their own.
+        // Uses the system's clock, as clients do; the cluster's clock may be moved.
         let now = Clock::default().now().wall;
         let (authority, given) = match (certificate, state) {
             (Certificate::Made, Some(folder)) => (Authority::keep(folder, now)?, None),
@@ -108,12 +108,12 @@ impl Tls {
         })
     }
 
-    /// The certificates, in PEM, by which others know the server.
+    /// Returns the certificates, in PEM, with which other clients verify the server.
     pub(super) fn trusted(&self) -> &str {
         &self.trusted
     }
 
-    /// By what clients in this process know it.
+    /// Returns the data with which clients in this process verify the server.
     pub(super) fn loopback(&self) -> Loopback<'_> {
         Loopback {
             authority: &self.authority,
@@ -121,7 +121,7 @@ impl Tls {
         }
     }
 
-    /// Shakes hands with a client; gives up on one that takes too long.
+    /// Performs the handshake with a client, with a timeout.
     pub(super) async fn handshake(&self, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
         let handshake = async {
             if is_tls(&stream).await? {
@@ -135,12 +135,12 @@ impl Tls {
     }
 }
 
-/// Whether a client begins with a handshake. One that does not gets an answer that says so.
+/// Returns true if the client begins with a TLS handshake; otherwise sends a plain-text response.
 async fn is_tls(stream: &TcpStream) -> io::Result<bool> {
     let mut first = [0];
     let is_tls = stream.peek(&mut first).await? == 0 || first == [HANDSHAKE];
     if !is_tls {
-        // What is not read would make of the answer's end a reset.
+        // Unread input would turn the close after the response into a reset.
         let _ = stream.try_read(&mut [0; 4096]);
         let _ = stream.try_write(NOT_TLS);
     }

@@ -1,4 +1,4 @@
-//! What is looked at of admission webhooks and policies: what they are asked for, and who answers.
+//! Reads admission webhooks and policies: the requests that they apply to, and the Services behind them.
 //!
 //! Must not: judge.
 
@@ -16,35 +16,35 @@ use crate::{model::Selector, wire::selector};
 
 use super::{Sight, Unseen};
 
-/// How long the API server waits for a webhook that says nothing of it.
+/// The timeout of a webhook that does not set one, in seconds.
 const USUAL_TIMEOUT: i32 = 10;
 
-/// See the module's text.
+/// The webhooks and policies that apply to the controller's requests.
 #[derive(Debug, Default)]
 pub(crate) struct AdmissionFacts {
     pub(crate) hooks: Sight<Hook>,
     pub(crate) policies: Sight<Policy>,
-    /// How many endpoints of a hook's Service are ready.
+    /// The number of ready endpoints of each webhook's Service.
     pub(crate) endpoints: BTreeMap<HookService, Result<usize, Unseen>>,
 }
 
-/// Namespace and name of the Service that answers for a webhook.
+/// Namespace and name of a webhook's Service.
 pub(crate) type HookService = (String, String);
 
 /// An admission webhook.
 #[derive(Clone, Debug)]
 pub(crate) struct Hook {
-    /// The kind and name of the object that it is in.
+    /// Kind and name of the object that contains it.
     pub(crate) configuration: String,
     pub(crate) name: String,
-    /// Whether what it cannot be asked for is refused.
+    /// A request is refused if the webhook cannot be called.
     pub(crate) must_answer: bool,
     pub(crate) timeout_seconds: i32,
-    /// Nobody inside the cluster, if there is none.
+    /// None if the webhook is outside of the cluster.
     pub(crate) service: Option<HookService>,
     pub(crate) rules: Vec<RuleWithOperations>,
     pub(crate) namespaces: Selector,
-    /// Whether it means only some of the objects.
+    /// It applies only to some of the objects.
     pub(crate) is_choosy: bool,
 }
 
@@ -55,7 +55,7 @@ pub(crate) struct Policy {
     pub(crate) rules: Vec<RuleWithOperations>,
 }
 
-/// A ValidatingWebhookConfiguration or a MutatingWebhookConfiguration: what is looked at is the same in both.
+/// A ValidatingWebhookConfiguration or a MutatingWebhookConfiguration: the relevant fields are the same in both.
 #[derive(Deserialize)]
 pub(crate) struct HookConfiguration {
     metadata: HookMetadata,
@@ -84,7 +84,7 @@ struct RawHook {
 }
 
 impl Hook {
-    /// The webhooks of a configuration of this kind.
+    /// Returns the webhooks of a configuration of this kind.
     pub(crate) fn all_of(kind: &str, configuration: HookConfiguration) -> Vec<Self> {
         let place = format!("{kind} {}", configuration.metadata.name);
         let hooks = configuration.webhooks.into_iter();
@@ -107,8 +107,8 @@ impl Hook {
     }
 }
 
-/// What the controller asks of an API server that webhooks and policies may have a say in: operation, group, resource,
-/// and what does not happen without.
+/// A request of the controller that webhooks and policies may refuse: operation, group, resource, and the consequence
+/// of a refusal.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct AdmittedRequest {
     operation: &'static str,
@@ -144,7 +144,7 @@ const REQUESTS: [AdmittedRequest; 4] = [
     },
 ];
 
-/// Those of the controller's requests that these rules mean.
+/// Returns the controller's requests that these rules match.
 pub(crate) fn meant_by(rules: &[RuleWithOperations]) -> Vec<&'static AdmittedRequest> {
     let is_meant = |request: &&AdmittedRequest| {
         mean(rules, request.operation, request.group, request.resource)
@@ -153,7 +153,7 @@ pub(crate) fn meant_by(rules: &[RuleWithOperations]) -> Vec<&'static AdmittedReq
 }
 
 impl Policy {
-    /// What is looked at of one.
+    /// Reads a policy.
     pub(crate) fn of(policy: ValidatingAdmissionPolicy) -> Self {
         let constraints = policy.spec.and_then(|spec| spec.match_constraints);
         let rules = constraints.and_then(|constraints| constraints.resource_rules);
@@ -171,13 +171,13 @@ impl Policy {
     }
 }
 
-/// Whether rules mean this request for objects in namespaces.
+/// Returns true if the rules match this request for objects in namespaces.
 fn mean(rules: &[RuleWithOperations], operation: &str, group: &str, resource: &str) -> bool {
     let names = |list: &Option<Vec<String>>, wanted: &str| {
         let mut list = list.iter().flatten();
         list.any(|name| name == wanted || name == "*")
     };
-    // As in the API server: of `a/b`, each part may be `*`, and without a slash no subresource is meant.
+    // As in the API server: each part of `a/b` may be `*`, and without a slash no subresource matches.
     let is_resource = |written: &String| {
         let (kind, part) = written.split_once('/').unwrap_or((written, ""));
         let (wanted_kind, wanted_part) = resource.split_once('/').unwrap_or((resource, ""));

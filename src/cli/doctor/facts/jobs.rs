@@ -1,4 +1,5 @@
-//! What is looked at of a Job. A cluster may have thousands, and each may be large: no more is kept.
+//! Reads the relevant fields of a Job. A cluster may have thousands of Jobs, and each may be large, so nothing else is
+//! kept.
 //!
 //! Must not: judge.
 
@@ -12,7 +13,7 @@ use crate::{
     wire::{DecodedJob, decode_job},
 };
 
-/// See the module's text.
+/// The fields of a Job that the checks need.
 #[derive(Clone, Debug)]
 pub(crate) struct JobFacts {
     pub(crate) id: JobId,
@@ -21,19 +22,19 @@ pub(crate) struct JobFacts {
     pub(crate) suspended: bool,
     pub(crate) created: Option<Time>,
     pub(crate) is_deleting: bool,
-    /// Whether some controller has written a status.
+    /// A controller has written a status.
     pub(crate) has_begun: bool,
-    /// Since when it is Complete or Failed, if it is.
+    /// When it became Complete or Failed, if it has.
     pub(crate) finished: Option<Time>,
-    /// Pods that it wants and does not have.
+    /// The number of Pods that it wants and does not have.
     pub(crate) missing: u32,
-    /// Pods that it means, if it is at work: it may adopt those that nobody owns.
+    /// The selector of an unfinished Job: it may adopt matching Pods without an owner.
     pub(crate) selector: Option<Selector>,
-    /// The managers that have written what only a Job controller writes into its status, and when each did so last.
+    /// The managers that have written status fields of a Job controller, with the time of the last write.
     pub(crate) writers: Vec<(String, Time)>,
 }
 
-/// What the controller does not read of a Job, and a doctor does.
+/// Fields of a Job that the controller does not decode.
 #[derive(Deserialize)]
 struct JobExtras {
     metadata: JobMetadataExtras,
@@ -65,7 +66,8 @@ struct WrittenFields {
     status: BTreeMap<String, IgnoredAny>,
 }
 
-/// The fields of a status that only a Job controller writes. Kueue writes the start time, and others conditions.
+/// The status fields that only a Job controller writes. Kueue writes the start time, and other clients write
+/// conditions.
 const COUNTS: [&str; 9] = [
     "f:active",
     "f:completedIndexes",
@@ -112,13 +114,13 @@ impl JobFacts {
         })
     }
 
-    /// Whether there is still something to be done for it.
+    /// Returns true if the Job has not finished.
     pub(crate) fn is_at_work(&self) -> bool {
         self.finished.is_none()
     }
 }
 
-/// Since when a Job is over. A condition without a time is an old one.
+/// Returns when a Job finished. A condition without a time counts as old.
 fn finished(job: &Job) -> Option<Time> {
     let since = |end: &Condition| end.last_transition.unwrap_or_default();
     let ends = [ConditionKind::Complete, ConditionKind::Failed];
@@ -126,7 +128,7 @@ fn finished(job: &Job) -> Option<Time> {
         .find_map(|end| job.status.true_condition(end).map(since))
 }
 
-/// Pods that a Job wants to run at once and does not have.
+/// Returns the number of Pods that a Job wants to run at once and does not have.
 fn missing(job: &Job) -> u32 {
     let (spec, status) = (&job.spec, &job.status);
     if spec.suspend || status.is_finished() || job.deleting {
@@ -193,7 +195,7 @@ mod tests {
             ),
             3
         );
-        // As many as are left, of which two indexes have failed for good.
+        // As many as are left; two of the indexes have failed for good.
         let indexed = r#""parallelism":5,"completions":9,"completionMode":"Indexed","#;
         let status = r#""active":1,"succeeded":4,"failedIndexes":"2,7""#;
         assert_eq!(missing(indexed, status), 2);

@@ -1,8 +1,8 @@
-//! What was seen on the cluster, and what could not be seen.
+//! Holds the snapshot of the cluster, and the objects that could not be read.
 //!
-//! Objects that are many are reduced to what is looked at ([`jobs`], [`pods`]); of the others the API's types are kept.
+//! Numerous objects are reduced to the relevant fields ([`jobs`], [`pods`]); of the others the API's types are kept.
 //!
-//! Must not: ask anybody, or judge.
+//! Must not: make a request, or judge.
 
 pub(super) mod admission;
 pub(super) mod jobs;
@@ -18,7 +18,7 @@ use k8s_openapi::{
     jiff::Timestamp,
 };
 
-use crate::{cli::leader_election::SYSTEM_NAMESPACE, wire::roster_of};
+use crate::{cli::objects::ServerLease, wire::roster_of};
 
 pub(super) use crate::cli::ask::{ClockFacts, Sight, Unseen};
 
@@ -26,27 +26,24 @@ use admission::AdmissionFacts;
 use jobs::JobFacts;
 use pods::HeldPod;
 
-/// The reason of an Event on a Job on which lakh has noticed another controller.
+/// Reason of the Event by which lakh reports another controller on a Job.
 pub(super) const ANOTHER_CONTROLLER: &str = "AnotherController";
 
-/// The process with the built-in controllers: so their Lease is called, and so the server names it as a writer.
+/// The process with the built-in controllers: the name of its Lease, and its field manager.
 pub(super) const BUILT_IN: &str = "kube-controller-manager";
 
-/// The names of the Leases of API servers begin so. Source: `pkg/controlplane/apiserver/server.go` of Kubernetes.
-const SERVER_PREFIX: &str = "apiserver-";
-
-/// All that was seen.
+/// The snapshot.
 #[derive(Debug, Default)]
 pub(super) struct Facts {
-    /// By the server's clock, if it shows one; times in objects are compared with it.
+    /// The time of the snapshot, by the server's clock if known. Times in objects are compared with it.
     pub(super) now: Time,
     pub(super) server: ServerFacts,
     pub(super) rights: Sight<RightFacts>,
-    /// True if the controller's service account exists; none if no account was named.
+    /// True if the controller's service account exists; none if no account was given.
     pub(super) account: Option<Result<bool, Unseen>>,
     pub(super) leases: Sight<LeaseFacts>,
     pub(super) jobs: Sight<JobFacts>,
-    /// Pods that a finalizer for the counting of Jobs' Pods holds.
+    /// Pods with a finalizer for the counting of Jobs' Pods.
     pub(super) pods: Sight<HeldPod>,
     /// Warning Events about Jobs.
     pub(super) events: Sight<Event>,
@@ -57,50 +54,50 @@ pub(super) struct Facts {
     pub(super) priority_levels: Sight<PriorityLevelConfiguration>,
 }
 
-/// The server, by its version and by the headers of an answer.
+/// The server's version, and facts from the headers of a response.
 #[derive(Debug, Default)]
 pub(super) struct ServerFacts {
-    /// Its version, as it spells it.
+    /// Its version string.
     pub(super) version: String,
     /// Major and minor number, if they are numbers.
     pub(super) numbers: Option<(u32, u32)>,
     /// Why there is no version, if there is none.
     pub(super) unseen: Option<Unseen>,
-    /// As whom it knows us, if it says so.
+    /// Our user name at the server, if known.
     pub(super) user: Option<String>,
     pub(super) clock: Option<ClockFacts>,
-    /// UIDs of the FlowSchema and the PriorityLevelConfiguration by which it answered.
+    /// UIDs of the FlowSchema and the PriorityLevelConfiguration of our request.
     pub(super) flow: Option<[String; 2]>,
 }
 
-/// Something that the controller has to be allowed, and whether it is.
+/// A permission that the controller needs, and whether it has it.
 #[derive(Clone, Debug)]
 pub(super) struct RightFacts {
     pub(super) verb: &'static str,
     pub(super) group: &'static str,
-    /// With the subresource, if it is one.
+    /// With the subresource, if there is one.
     pub(super) resource: &'static str,
     /// None: everywhere.
     pub(super) namespace: Option<String>,
-    /// Of which object alone, if not of all.
+    /// The only object that it is limited to, if any.
     pub(super) name: Option<String>,
     pub(super) is_allowed: bool,
 }
 
-/// A Lease, seen once or twice.
+/// A Lease, read once or twice.
 #[derive(Clone, Debug)]
 pub(super) struct LeaseFacts {
-    /// When it was seen, by the server's clock.
+    /// When it was read, by the server's clock.
     pub(super) seen: Time,
     pub(super) namespace: String,
     pub(super) name: String,
-    /// Empty if nobody holds it.
+    /// Empty without a holder.
     pub(super) holder: String,
     pub(super) seconds: i64,
     pub(super) renewed: Option<Time>,
-    /// Whether it was renewed between two looks. It is looked at twice only if nobody seems to lead.
+    /// The Lease was renewed between two reads. It is read twice only if no controller seems to lead.
     pub(super) is_moving: bool,
-    /// How many hold it together, and how many ranges these have, if they share.
+    /// The number of replicas that share it, and of their ranges.
     pub(super) replicas: Option<(usize, usize)>,
 }
 
@@ -128,23 +125,23 @@ impl LeaseFacts {
         }
     }
 
-    /// Whether its time was over though somebody held it.
+    /// Returns true if the Lease has expired although it has a holder.
     pub(super) fn is_over(&self) -> bool {
         let renewed = self.renewed.map_or(0, Time::as_millis);
         !self.holder.is_empty() && renewed + self.seconds * 1000 < self.seen.as_millis()
     }
 
-    /// Whether somebody leads by it.
+    /// Returns true if a controller leads by this Lease.
     pub(super) fn is_live(&self) -> bool {
         !self.holder.is_empty() && (self.is_moving || !self.is_over())
     }
 
-    /// Whether an API server renews it to say that it is there, every ten seconds.
+    /// Returns true if an API server renews it as its own heartbeat, every ten seconds.
     pub(super) fn is_of_server(&self) -> bool {
-        self.namespace == SYSTEM_NAMESPACE && self.name.starts_with(SERVER_PREFIX)
+        ServerLease::is_of_server(&self.namespace, &self.name)
     }
 
-    /// Namespace and name.
+    /// Returns namespace and name.
     pub(super) fn key(&self) -> String {
         format!("{}/{}", self.namespace, self.name)
     }

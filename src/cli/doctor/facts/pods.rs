@@ -1,4 +1,4 @@
-//! What is looked at of a Pod that is held until its Job has counted it. Of other Pods nothing is kept.
+//! Reads Pods that are kept until their Job has counted them. Other Pods are skipped.
 //!
 //! Must not: judge.
 
@@ -12,10 +12,10 @@ use crate::{
 
 use super::jobs::time;
 
-/// The finalizers by which Pods are held until they are counted: the built-in controller's and lakh's own.
+/// The finalizers that keep Pods until they are counted: the built-in controller's and lakh's own.
 const FINALIZERS: [&str; 2] = [TRACKING_FINALIZER, OWN_TRACKING_FINALIZER];
 
-/// See the module's text.
+/// A Pod with a tracking finalizer.
 #[derive(Clone, Debug)]
 pub(crate) struct HeldPod {
     pub(crate) namespace: CompactString,
@@ -23,17 +23,17 @@ pub(crate) struct HeldPod {
     pub(crate) uid: Uid,
     pub(crate) version: u64,
     pub(crate) controller: Controller,
-    /// By which of the finalizers it is held; the first, if by both.
+    /// The finalizer; the first, if it has both.
     pub(crate) finalizer: &'static str,
-    /// If nobody owns it: by these a Job may adopt it.
+    /// Labels of a Pod without an owner, by which a Job may adopt it.
     pub(crate) labels: Labels,
-    /// When it was to be gone, if it is being deleted.
+    /// The deletion timestamp, if it is being deleted.
     pub(crate) deleting_since: Option<Time>,
-    /// When somebody last changed it, as far as the server keeps that.
+    /// The last change, as far as the server records it.
     pub(crate) last_change: Time,
 }
 
-/// What the controller does not read of a Pod, and a doctor does.
+/// Fields of a Pod that the controller does not decode.
 #[derive(Deserialize)]
 struct PodExtras {
     metadata: PodMetadataExtras,
@@ -56,14 +56,14 @@ struct PodWriter {
 }
 
 impl HeldPod {
-    /// Reads a Pod, or its metadata alone; none if nothing holds it.
+    /// Reads a Pod, or its metadata alone; none without a tracking finalizer.
     pub(crate) fn read(json: &str) -> Result<Option<Self>, OddAnswer> {
         let PodExtras { metadata } = serde_json::from_str(json)?;
         let is_held_by = |finalizer: &&str| metadata.finalizers.iter().any(|it| it == finalizer);
         let Some(finalizer) = FINALIZERS.into_iter().find(is_held_by) else {
             return Ok(None);
         };
-        // Whose it is, is for the controller's own reader to say.
+        // The controller's own decoder determines the owner.
         let pod = PodDecoder { finalizer }.decode(Object::Json(json))?;
         let changes = metadata.managed_fields.iter();
         let changes = changes.filter_map(|writer| time(writer.time.as_deref()));

@@ -1,4 +1,4 @@
-//! Whether admission webhooks answer that are asked for each Pod.
+//! Checks that the admission webhooks for Pods have ready endpoints.
 
 use crate::model::Selector;
 
@@ -62,7 +62,7 @@ pub(super) fn judge(_: &Patient, facts: &Facts) -> Diagnosis {
     diagnosis
 }
 
-/// Whether a webhook is asked in any of the namespaces; if they are not known, it may be.
+/// Returns true if a webhook applies to any of the namespaces, or they are unknown.
 fn means_some_namespace(hook: &Hook, facts: &Facts) -> bool {
     let namespaces = &facts.namespaces;
     hook.namespaces == Selector::default()
@@ -73,7 +73,7 @@ fn means_some_namespace(hook: &Hook, facts: &Facts) -> bool {
             .any(|it| hook.namespaces.matches(&it.labels))
 }
 
-/// Nobody is there to answer.
+/// Reports a webhook without ready endpoints.
 fn unanswered(hook: &Hook, diagnosis: &mut Diagnosis) {
     let (namespace, service) = hook.service.as_ref().expect("somebody is to answer");
     let requests = meant_by(&hook.rules);

@@ -1,5 +1,5 @@
-//! Whether the clocks of the API server, of this machine and of leaders agree. Deadlines, TTLs, schedules and backoffs
-//! go by the time of day.
+//! Checks that the clocks of the API server, of this machine and of leaders agree. Deadlines, TTLs, schedules and
+//! backoffs depend on wall time.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::cli::doctor::{
 
 use crate::cli::words::span;
 
-/// Clocks that are kept by a time server differ by less than this.
+/// Clocks with time synchronization differ by less than this, in milliseconds.
 const TOLERABLE: i64 = 5_000;
 
 const REMEDY: &str =
@@ -66,7 +66,7 @@ pub(super) fn judge(_: &Patient, facts: &Facts) -> Diagnosis {
     diagnosis
 }
 
-/// How far a leader's clock is off, as far as its Lease shows that.
+/// Returns the error of a leader's clock, as far as its Lease shows it.
 fn off(lease: &LeaseFacts) -> Option<(Duration, &'static str)> {
     let renewed = lease.renewed.map_or(0, Time::as_millis);
     let ahead = renewed - lease.seen.as_millis();
@@ -75,7 +75,7 @@ fn off(lease: &LeaseFacts) -> Option<(Duration, &'static str)> {
     } else if ahead > TOLERABLE {
         Some((millis(ahead), "ahead of"))
     } else if lease.is_moving && lease.is_over() {
-        // It was renewed a moment ago, with a time that is over.
+        // It was renewed a moment ago, with a time that has expired.
         Some((millis(ahead), "behind"))
     } else {
         None

@@ -1,7 +1,7 @@
-//! Whether two controllers work on the same Jobs: each would make and delete Pods for the other.
+//! Checks whether two controllers work on the same Jobs: each would create and delete Pods for the other.
 //!
-//! What gives them away: the server notes who has written a Job's status, and when each did so last; and lakh tells an
-//! Event when it notices another.
+//! The evidence: `managedFields` has the writers of a Job's status and the time of their last write, and lakh records
+//! an Event when it detects another controller.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,12 +21,12 @@ use crate::cli::{
 
 use super::events::recent;
 
-/// A status that is older may be from before a hand-over. lakh itself takes two in half a minute for a contest, and the
-/// other one for gone after a minute.
+/// An older status write may be from before a hand-over. lakh itself considers two foreign writes within half a minute
+/// a contest, and the other controller gone after a minute.
 const RECENT: Duration = Duration::from_secs(120);
 
-/// Prefixes of managers that may write counts and run no Jobs here: `kubectl edit`, and Kueue, which copies the status of
-/// a Job that has run on another cluster.
+/// Prefixes of managers that may write counts but run no Jobs here: `kubectl edit`, and Kueue, which copies the status
+/// of a Job that has run on another cluster.
 const OTHERS: [&str; 2] = ["kubectl", "kueue"];
 
 pub(super) fn judge(patient: &Patient, facts: &Facts) -> Diagnosis {
@@ -80,7 +80,7 @@ pub(super) fn judge(patient: &Patient, facts: &Facts) -> Diagnosis {
     diagnosis
 }
 
-/// Who has written a Job's status not long ago.
+/// Returns the recent writers of a Job's status.
 fn recent_writers(job: &JobFacts, now: Time) -> Vec<(&str, Time)> {
     let mut writers: Vec<(&str, Time)> = Vec::new();
     for (who, at) in &job.writers {
@@ -88,7 +88,7 @@ fn recent_writers(job: &JobFacts, now: Time) -> Vec<(&str, Time)> {
         if !runs_jobs || now.since(*at) > RECENT {
             continue;
         }
-        // One may have an entry for each way of writing.
+        // A writer may have an entry for each operation.
         match writers.iter_mut().find(|(known, _)| known == who) {
             Some((_, last)) => *last = (*last).max(*at),
             None => writers.push((who, *at)),
@@ -98,7 +98,7 @@ fn recent_writers(job: &JobFacts, now: Time) -> Vec<(&str, Time)> {
     writers
 }
 
-/// In mode managed-by the built-in controller leaves lakh's Jobs alone, and runs all others: it must stay.
+/// In mode managed-by the built-in controller skips lakh's Jobs, and runs all others: it must stay.
 fn remedy(pair: &[&str], mode: &Mode) -> &'static str {
     let is_built_in = pair.contains(&BUILT_IN) || pair.is_empty();
     match mode {
@@ -113,7 +113,7 @@ fn remedy(pair: &[&str], mode: &Mode) -> &'static str {
     }
 }
 
-/// Whether the built-in controllers run at all.
+/// Reports that the built-in controllers run, if they do.
 fn built_in(patient: &Patient, facts: &Facts) -> String {
     let mut leases = facts.leases.found.iter();
     let runs = leases.any(|lease| lease.name == BUILT_IN && lease.is_live());

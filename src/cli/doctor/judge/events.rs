@@ -1,4 +1,4 @@
-//! Warning Events about Jobs: recent ones of unfinished Jobs, and the newest of some Jobs.
+//! Selects Warning Events about Jobs: recent ones of unfinished Jobs, and the newest of given Jobs.
 //!
 //! Must not: judge.
 
@@ -40,9 +40,9 @@ impl JobEvent<'_> {
     }
 }
 
-/// Events that are not older than this, of Jobs that are not known to be over or gone.
+/// Returns Events that are at most this old, of Jobs that are not known to be finished or gone.
 pub(super) fn recent(facts: &Facts, within: Duration) -> impl Iterator<Item = JobEvent<'_>> {
-    // Of Jobs that could not be listed nothing is known.
+    // The state of Jobs that could not be listed is unknown.
     let all_seen = facts.jobs.unseen.is_empty();
     let at_work = facts.jobs.found.iter().filter(|job| job.is_at_work());
     let at_work: BTreeMap<String, &JobFacts> =
@@ -66,7 +66,7 @@ pub(super) fn recent(facts: &Facts, within: Duration) -> impl Iterator<Item = Jo
     })
 }
 
-/// The newest Event about one of these Jobs for which `matches` holds, however old.
+/// Returns the newest Event about one of these Jobs for which `matches` returns true, however old.
 pub(super) fn newest(
     facts: &Facts,
     jobs: impl Iterator<Item = Uid>,

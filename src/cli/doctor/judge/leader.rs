@@ -1,4 +1,4 @@
-//! Whether a controller leads, and only one.
+//! Checks that exactly one controller leads.
 
 use crate::cli::doctor::{
     facts::{Facts, LeaseFacts},
@@ -47,7 +47,7 @@ pub(super) fn judge(patient: &Patient, facts: &Facts) -> Diagnosis {
     diagnosis
 }
 
-/// There is no Lease by which one could lead.
+/// Reports that there is no Lease of the controller.
 fn nobody(patient: &Patient, facts: &Facts, diagnosis: &mut Diagnosis) {
     let name = patient.leases.join(" or ");
     let is_other = |lease: &&LeaseFacts| lease.name.starts_with("lakh-") && lease.is_live();
@@ -84,13 +84,13 @@ fn nobody(patient: &Patient, facts: &Facts, diagnosis: &mut Diagnosis) {
     }
 }
 
-/// True if a controller has begun an unfinished Job that is the patient's: it has a status.
+/// True if a controller has started an unfinished Job of this mode: it has a status.
 fn has_begun_job(patient: &Patient, facts: &Facts) -> bool {
     let mut jobs = facts.jobs.found.iter().filter(|job| job.is_at_work());
     jobs.any(|job| job.has_begun && patient.serves(job.manager.as_deref()))
 }
 
-/// Somebody has led.
+/// Reports an expired or released Lease.
 fn gone(last: &LeaseFacts, is_store_stuck: bool, diagnosis: &mut Diagnosis) {
     diagnosis.summary = "nobody leads".to_owned();
     let (since, key) = (ago(last), last.key());
@@ -118,7 +118,7 @@ fn gone(last: &LeaseFacts, is_store_stuck: bool, diagnosis: &mut Diagnosis) {
     }
 }
 
-/// How long ago a Lease was renewed.
+/// Returns the time since a Lease was renewed.
 fn ago(lease: &LeaseFacts) -> String {
     span(lease.seen.since(lease.renewed.unwrap_or_default()))
 }

@@ -1,5 +1,5 @@
-//! Whether there is a controller for each Job: of a `spec.managedBy` that nobody serves, a typo for example, nothing
-//! ever comes.
+//! Checks that each Job has a controller. A Job with a `spec.managedBy` that no controller serves, for example a typo,
+//! never starts.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -21,7 +21,7 @@ use crate::cli::{
     words::{count, names},
 };
 
-/// A controller begins a new Job within seconds; after a change of its leader within the 15 s of a Lease.
+/// A controller starts a new Job within seconds, or after a change of leader within the 15 s of a Lease.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(super) fn judge(patient: &Patient, facts: &Facts) -> Diagnosis {
@@ -49,7 +49,7 @@ pub(super) fn judge(patient: &Patient, facts: &Facts) -> Diagnosis {
         if job.has_begun {
             begun.push(job);
         } else if !is_new && !job.suspended && !job.is_deleting {
-            // A queue may hold a suspended Job back before any controller has to see it.
+            // A queue may hold back a suspended Job before any controller has to handle it.
             match is_worked_on {
                 true => silent.push(job),
                 false => waiting.push(job),
@@ -119,7 +119,7 @@ fn manager(job: &JobFacts) -> &str {
     job.manager.as_deref().unwrap_or(DEFAULT_MANAGER)
 }
 
-/// Why nobody serves a manager, and what to do.
+/// Returns why no controller serves a manager, and the remedy.
 fn unserved(patient: &Patient, name: &str) -> (String, String) {
     let own = patient.manager();
     if name == own {

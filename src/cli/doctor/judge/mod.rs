@@ -1,6 +1,6 @@
-//! Judges what was seen. A file is one check: facts in, a diagnosis out.
+//! Judges the snapshot. A file is one check: facts in, a diagnosis out.
 //!
-//! Must not: ask anybody, or read a clock.
+//! Must not: make a request, or read a clock.
 
 mod admission;
 mod clocks;
@@ -19,7 +19,7 @@ mod writes;
 
 use super::{facts::Facts, patient::Patient, report::Diagnosis};
 
-/// All checks, in the order in which they are told: first what concerns everything.
+/// All checks, in the order of the output: those that concern everything come first.
 const CHECKS: [fn(&Patient, &Facts) -> Diagnosis; 13] = [
     versions::judge,
     clocks::judge,
@@ -36,7 +36,7 @@ const CHECKS: [fn(&Patient, &Facts) -> Diagnosis; 13] = [
     priority::judge,
 ];
 
-/// Makes all checks.
+/// Runs all checks.
 pub(super) fn judge(patient: &Patient, facts: &Facts) -> Vec<Diagnosis> {
     CHECKS.iter().map(|check| check(patient, facts)).collect()
 }

@@ -1,8 +1,9 @@
-//! Which Pods a finalizer holds that nobody will take off.
+//! Finds Pods with a finalizer that no controller will remove.
 //!
-//! Source: docs/rules/jobs.md, 1.6: a Pod with the finalizer is freed if its Job has ended, is gone, or is another one
-//! by UID, or if it has no controller and no Job takes it; not if its Job is at work or is another controller's. That a
-//! Job which is over still lists Pods as uncounted changes nothing: its counters are never written again.
+//! Source: docs/rules/jobs.md, 1.6. A Pod with the finalizer is freed if its Job has ended, is gone, or has another
+//! UID. It is also freed if it has no controller and no Job adopts it. It is not freed if its Job is unfinished or
+//! belongs to another controller. A finished Job that still lists Pods as uncounted changes nothing: its counters are
+//! never written again.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -26,30 +27,30 @@ use crate::cli::{
 
 use super::events::newest;
 
-/// A controller frees Pods within seconds; after a change of its leader within the 15 s of a Lease.
+/// A controller frees Pods within seconds, or after a change of leader within the 15 s of a Lease.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// So long a Job that is at work may keep a Pod that is being deleted: a failed one until its index has the next,
-/// whose backoff takes up to ten minutes.
+/// The time for which an unfinished Job may keep a Pod in deletion. A failed Pod is kept until its index has the next
+/// Pod, and that backoff takes up to ten minutes.
 const LONG: Duration = Duration::from_secs(15 * 60);
 
-/// Why a Pod is held that should not be.
+/// Why a Pod is kept that should not be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Stuck {
     /// Its Job is gone.
     JobGone,
-    /// Its Job is over.
+    /// Its Job has finished.
     JobOver,
     /// It has no controller.
     Ownerless,
-    /// Its Job is over, and some other controller's.
+    /// Its Job has finished and belongs to another controller.
     Foreign,
-    /// It is being deleted for long, and its Job is at work: nobody may take it away from it.
+    /// It has been in deletion for long, and its Job is unfinished: only that Job's controller may free it.
     Waiting,
 }
 
 impl Stuck {
-    /// Whether it is to be freed if somebody asks for that.
+    /// Returns true if `--fix` may free the Pod.
     pub(crate) fn is_free_to_go(self) -> bool {
         matches!(self, Self::JobGone | Self::JobOver | Self::Ownerless)
     }
@@ -131,7 +132,7 @@ pub(super) fn judge(patient: &Patient, facts: &Facts) -> Diagnosis {
             ),
         };
         match refused.filter(|_| why != Stuck::Foreign) {
-            // The Events know better.
+            // The Events give the exact reason.
             Some(refusal) => {
                 let fix = match why.is_free_to_go() {
                     true => {
@@ -155,7 +156,7 @@ pub(super) fn judge(patient: &Patient, facts: &Facts) -> Diagnosis {
     diagnosis
 }
 
-/// The newest refusal to take the finalizer off Pods of these Jobs.
+/// Returns the newest refusal to remove the finalizer from Pods of these Jobs.
 fn refused_removal<'a>(facts: &'a Facts, pods: &[&HeldPod]) -> Option<Refusal<'a>> {
     let jobs = pods.iter().filter_map(|pod| match &pod.controller {
         Controller::Job(id) => Some(id.uid),
@@ -167,7 +168,7 @@ fn refused_removal<'a>(facts: &'a Facts, pods: &[&HeldPod]) -> Option<Refusal<'a
     Some(Refusal::of(last.message.as_deref().unwrap_or_default()))
 }
 
-/// The Pods that should not be held any more, and why.
+/// Returns the Pods that should no longer be kept, with the reason.
 pub(crate) fn stuck<'a>(patient: &Patient, facts: &'a Facts) -> Vec<(&'a HeldPod, Stuck)> {
     let jobs: HashMap<&JobId, &JobFacts> =
         facts.jobs.found.iter().map(|job| (&job.id, job)).collect();
@@ -188,7 +189,7 @@ fn ownerless(pod: &HeldPod, facts: &Facts) -> Option<Stuck> {
     (is_old && !is_meant(pod, &facts.jobs.found)).then_some(Stuck::Ownerless)
 }
 
-/// Whether some unfinished Job may adopt a Pod.
+/// Returns true if an unfinished Job may adopt a Pod.
 pub(crate) fn is_meant(pod: &HeldPod, jobs: &[JobFacts]) -> bool {
     let mut beside = jobs
         .iter()
@@ -202,7 +203,7 @@ pub(crate) fn is_meant(pod: &HeldPod, jobs: &[JobFacts]) -> bool {
 fn owned(patient: &Patient, pod: &HeldPod, job: Option<&JobFacts>, now: Time) -> Option<Stuck> {
     let deleting_for = pod.deleting_since.map(|since| now.since(since));
     match job {
-        // Since when is not known. Once it is, the garbage collector deletes the Pod.
+        // The time of the Job's deletion is unknown. After it the garbage collector deletes the Pod.
         None => deleting_for
             .filter(|it| *it > PATIENCE)
             .map(|_| Stuck::JobGone),
@@ -214,7 +215,7 @@ fn owned(patient: &Patient, pod: &HeldPod, job: Option<&JobFacts>, now: Time) ->
     }
 }
 
-/// Whose the Pods of a Job that is over are.
+/// Classifies the Pods of a finished Job by its controller.
 pub(crate) fn over(patient: &Patient, job: &JobFacts) -> Stuck {
     let manager = job.manager.as_deref();
     let is_known = patient.serves(manager)
@@ -225,7 +226,7 @@ pub(crate) fn over(patient: &Patient, job: &JobFacts) -> Stuck {
     }
 }
 
-/// The Jobs that Pods name.
+/// Returns the Jobs that own Pods.
 fn owners(pods: &[&HeldPod]) -> String {
     let owners = pods.iter().filter_map(|pod| match &pod.controller {
         Controller::Job(id) => Some(&id.key),

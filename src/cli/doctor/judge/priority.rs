@@ -1,5 +1,5 @@
-//! By which priority level the API server takes calls: one that is shared with everybody makes a controller wait for
-//! everybody.
+//! Checks the priority level of the controller's requests. On a level that all clients share the controller waits for
+//! all of them.
 
 use k8s_openapi::api::flowcontrol::v1::{
     FlowSchema, PriorityLevelConfiguration, ResourcePolicyRule, Subject,
@@ -11,13 +11,13 @@ use crate::cli::doctor::{
     report::{Diagnosis, Level},
 };
 
-/// The level for whoever no other FlowSchema means.
+/// The level of requests that no other FlowSchema matches.
 const CATCH_ALL: &str = "catch-all";
 
-/// What the controller does most.
+/// The most frequent request of the controller.
 const CALL: [&str; 3] = ["create", "", "pods"];
 
-/// By which objects calls are let in, and whose calls.
+/// The FlowSchema and priority level of a user's requests.
 struct Flow<'a> {
     who: String,
     schema: &'a str,
@@ -52,7 +52,7 @@ pub(super) fn judge(patient: &Patient, facts: &Facts) -> Diagnosis {
     diagnosis
 }
 
-/// By which our own calls were let in: the server's answer says so.
+/// Returns those of our own requests, from a response's headers.
 fn own<'a>(facts: &'a Facts, diagnosis: &mut Diagnosis) -> Option<Flow<'a>> {
     let Some([schema, level]) = &facts.server.flow else {
         diagnosis.unseen.push(Unseen {
@@ -76,7 +76,7 @@ fn own<'a>(facts: &'a Facts, diagnosis: &mut Diagnosis) -> Option<Flow<'a>> {
     })
 }
 
-/// By which those of an account would be.
+/// Returns those of a service account's requests.
 fn of_account<'a>(account: &ServiceAccount, facts: &'a Facts) -> Option<Flow<'a>> {
     let mut schemas: Vec<&FlowSchema> = facts.flow_schemas.found.iter().collect();
     schemas.sort_by_key(|schema| {
@@ -84,7 +84,7 @@ fn of_account<'a>(account: &ServiceAccount, facts: &'a Facts) -> Option<Flow<'a>
             .spec
             .as_ref()
             .and_then(|spec| spec.matching_precedence);
-        // What the API takes for one that does not say.
+        // The API's default precedence.
         (precedence.unwrap_or(1000), schema.metadata.name.as_deref())
     });
     let schema = schemas.into_iter().find(|schema| means(schema, account))?;
@@ -120,7 +120,7 @@ fn is_subject(subject: &Subject, account: &ServiceAccount) -> bool {
             .is_some_and(|it| it.namespace == account.namespace && is(&it.name, &account.name))
 }
 
-/// Whether a rule means the creation of a Pod, in whichever namespace.
+/// Returns true if a rule matches the creation of a Pod, in any namespace.
 fn is_of_call(rule: &ResourcePolicyRule) -> bool {
     let has = |list: &[String], wanted: &str| list.iter().any(|it| it == "*" || it == wanted);
     let [verb, group, resource] = CALL;
@@ -131,7 +131,7 @@ fn is_of_call(rule: &ResourcePolicyRule) -> bool {
         && namespaces.iter().any(|it| it == "*")
 }
 
-/// What a level is like.
+/// Describes a priority level.
 fn kind(level: &PriorityLevelConfiguration) -> String {
     let Some(spec) = &level.spec else {
         return String::new();

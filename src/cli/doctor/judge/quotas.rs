@@ -1,4 +1,4 @@
-//! Whether quotas keep Jobs from Pods that they want.
+//! Checks whether quotas block Pods that Jobs want.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::cli::{
 pub(super) fn judge(_: &Patient, facts: &Facts) -> Diagnosis {
     let quotas = &facts.quotas;
     let mut diagnosis = Diagnosis::new("quotas").without(&quotas.unseen);
-    // Pods that are missing, and Jobs that miss them, by namespace.
+    // Missing Pods, and Jobs with missing Pods, by namespace.
     let mut missing: BTreeMap<&str, (u64, usize)> = BTreeMap::new();
     for job in facts.jobs.found.iter().filter(|job| job.missing > 0) {
         let (pods, jobs) = missing.entry(&job.id.key.namespace).or_default();

@@ -1,4 +1,4 @@
-//! Why Pods of Jobs were refused of late, by the Events that controllers tell of it.
+//! Reports why Pods of Jobs were refused recently, from the controllers' Events.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -14,13 +14,13 @@ use crate::cli::{
 
 use super::events::{JobEvent, recent};
 
-/// A refusal that goes on is told at least this often: after a Job's first Events, one in five minutes.
+/// A continuing refusal is reported at least this often: after a Job's first Events, once in five minutes.
 const RECENT: Duration = Duration::from_secs(10 * 60);
 
-/// As much of a message is told.
+/// The longest part of a message that is printed.
 const SHOWN: usize = 300;
 
-/// What refuses a Pod, and what to do.
+/// Returns the refusing component, and the remedy.
 fn words(refuser: Refuser) -> (&'static str, &'static str) {
     match refuser {
         Refuser::Quota => (
@@ -65,6 +65,11 @@ fn words(refuser: Refuser) -> (&'static str, &'static str) {
             "an API server that is too busy",
             "wait: the controller tries again by itself; see the check of api-priority",
         ),
+        Refuser::NoAnswer => (
+            "an API server that does not answer",
+            "look at what is between the controller and the API server (network, proxy, certificate, open files) and at the \
+             controller's log",
+        ),
         Refuser::Other => (
             "the API server",
             "do what its message says (kubectl describe job)",
@@ -78,7 +83,7 @@ pub(super) fn judge(_: &Patient, facts: &Facts) -> Diagnosis {
     let mut over = 0;
     for event in recent(facts, RECENT) {
         match RefusedWrite::of(event.event) {
-            // A Job that has got all its Pods since is not held any more.
+            // A Job that has all its Pods by now is no longer blocked.
             Some(RefusedWrite::PodCreation) if event.facts.is_some_and(|job| job.missing == 0) => {
                 over += 1;
             }

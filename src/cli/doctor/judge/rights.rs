@@ -1,4 +1,4 @@
-//! Whether the controller may do all that it does.
+//! Checks that the controller has all permissions that it needs.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ pub(super) fn judge(patient: &Patient, facts: &Facts) -> Diagnosis {
     let own = facts.server.user.as_deref().unwrap_or("whoever calls");
     let (who, level) = match &patient.account {
         Some(account) => (account.to_string(), Level::Failed),
-        // It may be that the controller calls as somebody else.
+        // The controller may use another account.
         None => (own.to_owned(), Level::Warning),
     };
     let mut missing: BTreeMap<Option<&str>, Vec<&RightFacts>> = BTreeMap::new();
@@ -54,7 +54,7 @@ pub(super) fn judge(patient: &Patient, facts: &Facts) -> Diagnosis {
         });
         return diagnosis;
     }
-    // Where the same is missing it is told once.
+    // The same missing permissions are reported once for all places.
     let mut places: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for (namespace, rights) in missing {
         places
@@ -81,13 +81,13 @@ pub(super) fn judge(patient: &Patient, facts: &Facts) -> Diagnosis {
     diagnosis
 }
 
-/// Whether a controller is at work: then it is not for lack of rights that nothing happens.
+/// Returns true if a controller leads: missing permissions are then not the problem.
 fn somebody_leads(patient: &Patient, facts: &Facts) -> bool {
     let mut leases = facts.leases.found.iter();
     leases.any(|lease| patient.leases.contains(&lease.name) && lease.is_live())
 }
 
-/// Rights by what they are for: `create, patch pods; patch jobs/status`.
+/// Formats permissions by resource: `create, patch pods; patch jobs/status`.
 fn listed(rights: &[&RightFacts]) -> String {
     let mut resources: Vec<(String, Vec<&str>)> = Vec::new();
     for right in rights {

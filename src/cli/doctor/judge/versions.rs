@@ -1,4 +1,4 @@
-//! Whether the API server is one that lakh can work with.
+//! Checks that lakh supports the API server's version.
 
 use crate::{cli::args::VERSION, runtime::Mode};
 
@@ -8,13 +8,13 @@ use crate::cli::doctor::{
     report::{Diagnosis, Level},
 };
 
-/// The oldest release that has all fields of Jobs that lakh acts on: `successPolicy` came on then.
+/// The oldest release with all fields of Jobs that lakh acts on: `successPolicy` is on by default since then.
 const OLDEST: (u32, u32) = (1, 31);
 
-/// `spec.managedBy` is on from here on, unless somebody turned it off.
+/// `spec.managedBy` is on by default since this release.
 const MANAGED_BY: (u32, u32) = (1, 32);
 
-/// The release that lakh's tests on a real cluster were run with.
+/// The release of lakh's tests on a real cluster.
 const TRIED: &str = "1.36";
 
 pub(super) fn judge(patient: &Patient, facts: &Facts) -> Diagnosis {

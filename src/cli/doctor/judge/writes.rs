@@ -1,5 +1,5 @@
-//! Refused writes of controllers that work: statuses of Jobs, finalizers and deletions of their Pods. Refused creations
-//! are in `refusals`.
+//! Reports refused writes of controllers that work: statuses of Jobs, finalizers and deletions of their Pods. Refused
+//! creations are in `refusals`.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -15,13 +15,13 @@ use crate::cli::{
 
 use super::events::{JobEvent, recent};
 
-/// A refusal that goes on is reported at least this often: after a Job's first Events, one in five minutes.
+/// A continuing refusal is reported at least this often: after a Job's first Events, once in five minutes.
 const RECENT: Duration = Duration::from_secs(10 * 60);
 
 pub(super) fn judge(_: &Patient, facts: &Facts) -> Diagnosis {
     let mut diagnosis = Diagnosis::new("refused-writes").without(&facts.events.unseen);
     let mut refused: BTreeMap<(RefusedWrite, Refuser), Vec<JobEvent<'_>>> = BTreeMap::new();
-    // A status that was written since shows that the controller goes on.
+    // A status written since then shows that the controller makes progress.
     for event in recent(facts, RECENT).filter(|event| !event.is_before_status()) {
         match RefusedWrite::of(event.event) {
             None | Some(RefusedWrite::PodCreation) => {}

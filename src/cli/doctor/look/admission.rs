@@ -1,4 +1,4 @@
-//! Looks at admission webhooks and policies, and whether somebody answers for the webhooks.
+//! Reads admission webhooks and policies, and the endpoints of the webhooks.
 
 use std::collections::BTreeSet;
 
@@ -38,7 +38,7 @@ pub(super) async fn look(asker: &Asker) -> AdmissionFacts {
     let policies = policies.map(|all| all.into_iter().map(Policy::of).collect());
     facts.policies.take("ValidatingAdmissionPolicies", policies);
 
-    // Of webhooks that are not asked about Pods it does not matter who answers.
+    // The endpoints of webhooks that are not called for Pods or Jobs do not matter.
     facts
         .hooks
         .found
@@ -56,7 +56,7 @@ pub(super) async fn look(asker: &Asker) -> AdmissionFacts {
     facts
 }
 
-/// How many endpoints of a Service are ready.
+/// Returns the number of ready endpoints of a Service.
 async fn ready(asker: &Asker, namespace: &str, service: &str) -> Result<usize, Unseen> {
     let slices = format!("/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices");
     let path = format!("{slices}?labelSelector=kubernetes.io%2Fservice-name%3D{service}");
@@ -71,7 +71,7 @@ async fn ready(asker: &Asker, namespace: &str, service: &str) -> Result<usize, U
         .into_iter()
         .flat_map(|slice| slice.endpoints.into_iter().flatten());
     let is_ready = endpoints.filter(|endpoint| {
-        // Unsaid is ready, by the API's rules.
+        // By the API's rules an unset condition means ready.
         let conditions = endpoint.conditions.as_ref();
         conditions.and_then(|it| it.ready) != Some(false)
     });

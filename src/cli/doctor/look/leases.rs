@@ -1,4 +1,4 @@
-//! Looks at the Leases by which controllers lead: lakh's, and the built-in controllers'.
+//! Reads the Leases for leader election: lakh's, and the built-in controllers'.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -14,17 +14,17 @@ use crate::cli::doctor::{
 
 use super::{Ahead, on};
 
-/// Where `deploy/` puts lakh.
+/// The namespace of lakh in `deploy/`.
 const OWN_NAMESPACE: &str = "lakh-system";
 
-/// What lakh's Leases are called begins so, unless they were given a name.
+/// Name prefix of lakh's Leases, unless they were given a name.
 const OWN_PREFIX: &str = "lakh-";
 
-/// Each node has a Lease in this namespace; of them there may be thousands.
+/// Each node has a Lease in this namespace, so there may be thousands.
 const OF_NODES: &str = "kube-node-lease";
 
-/// In so long a leader renews its Lease, and a standby takes one that was given back: every 2 s and a jitter of 1.2
-/// times that, unless they were told otherwise.
+/// Within this time a leader renews its Lease, and a standby takes a released one: every 2 s and a jitter of 1.2 times
+/// that, by default.
 const TURN: Duration = Duration::from_secs(5);
 
 pub(super) async fn look(asker: &Asker, patient: &Patient, ahead: Ahead) -> Sight<LeaseFacts> {
@@ -34,7 +34,7 @@ pub(super) async fn look(asker: &Asker, patient: &Patient, ahead: Ahead) -> Sigh
     if somebody_leads || !leases.found.iter().any(own) {
         return leases;
     }
-    // It may be about to change hands; and a holder whose clock is behind seems to be gone.
+    // The lead may be about to change. And a holder with a clock that is behind seems to be gone.
     tokio::time::sleep(TURN).await;
     for lease in leases.found.iter_mut().filter(|lease| own(lease)) {
         let path = paths::lease(&lease.namespace, &lease.name);
@@ -90,7 +90,7 @@ fn matters(lease: &LeaseFacts, patient: &Patient) -> bool {
         || lease.name.starts_with(OWN_PREFIX)
 }
 
-/// Where Leases are looked for that may not be listed.
+/// Returns the names of Leases to try if they may not be listed.
 fn places(patient: &Patient) -> BTreeSet<(&str, &str)> {
     let namespaces = [&patient.lease_namespace, OWN_NAMESPACE, SYSTEM_NAMESPACE];
     let own = patient.leases.iter();

@@ -1,6 +1,7 @@
-//! Looks at the cluster: asks for all facts, with the rights of whoever runs it.
+//! Reads all facts from the cluster, with the permissions of the user.
 //!
-//! What may not be read, or is not there, is kept as such; only a server that does not answer ends it all.
+//! Objects that may not be read, or do not exist, are recorded as such. Only a server that does not respond ends the
+//! examination.
 //!
 //! Must not: judge, or write anything.
 
@@ -25,10 +26,10 @@ use super::{
 
 const FLOW: &str = "/apis/flowcontrol.apiserver.k8s.io/v1";
 
-/// How far a clock of the server's is ahead of ours, in milliseconds.
+/// The difference between the server's clock and ours, in milliseconds.
 type Ahead = i64;
 
-/// Looks at all there is to see.
+/// Reads all facts.
 pub(super) async fn look(asker: &Asker, patient: &Patient) -> Result<Facts> {
     let server = server::look(asker).await?;
     let ahead = server.clock.map_or(0, |clock| clock.ahead);
@@ -66,13 +67,13 @@ pub(super) async fn look(asker: &Asker, patient: &Patient) -> Result<Facts> {
     Ok(facts)
 }
 
-/// A time by our clock, by the server's.
+/// Converts a time of our clock to the server's.
 fn on(ours: Time, ahead: Ahead) -> Time {
     Time::from_millis(ours.as_millis() + ahead)
 }
 
-/// Pods first: a Job that comes between the two lists would else seem to be gone. Where Jobs cannot be listed, no
-/// Pod's Job may be taken for gone either.
+/// Lists Pods before Jobs: otherwise a Job created between the two lists would seem to be gone. Where Jobs cannot be
+/// listed, no Pod's Job may be considered gone either.
 async fn jobs_and_pods(asker: &Asker, patient: &Patient) -> (Sight<JobFacts>, Sight<HeldPod>) {
     let (mut jobs, mut pods) = (Sight::default(), Sight::default());
     for scope in patient.scopes() {
@@ -114,8 +115,8 @@ async fn quotas(asker: &Asker, patient: &Patient) -> Sight<ResourceQuota> {
     quotas
 }
 
-/// The labels of namespaces, by which webhooks choose. An error if one that was named is not there: in it all would seem
-/// to be well.
+/// Reads the labels of namespaces, for the selectors of webhooks. Fails if a given namespace does not exist: it would
+/// seem to be healthy.
 async fn namespaces(asker: &Asker, patient: &Patient) -> Result<Sight<NamespaceFacts>> {
     const ALL: &str = "/api/v1/namespaces";
     let mut namespaces = Sight::default();

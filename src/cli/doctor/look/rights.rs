@@ -1,4 +1,4 @@
-//! Asks what may be done: by reviews of our own access, or of a service account's.
+//! Reviews permissions: our own, or a service account's.
 
 use futures::{StreamExt as _, stream};
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ use crate::cli::doctor::{
 
 const API: &str = "/apis/authorization.k8s.io/v1";
 
-/// Reviews under way at once: a server is not to notice us.
+/// Concurrent reviews: the server should not notice us.
 const AT_ONCE: usize = 4;
 
 pub(super) async fn look(asker: &Asker, patient: &Patient) -> Sight<RightFacts> {
@@ -40,7 +40,7 @@ pub(super) async fn look(asker: &Asker, patient: &Patient) -> Sight<RightFacts> 
     sight
 }
 
-/// Gets the controller's service account: a review of its rights does not look for it.
+/// Gets the controller's service account, because a review of its permissions does not check that it exists.
 pub(super) async fn account(asker: &Asker, patient: &Patient) -> Option<Result<bool, Unseen>> {
     let account = patient.account.as_ref()?;
     let accounts = paths::collection("/api/v1", Some(&account.namespace), "serviceaccounts");
@@ -50,7 +50,7 @@ pub(super) async fn account(asker: &Asker, patient: &Patient) -> Option<Result<b
     Some(match found {
         Ok(_) => Ok(true),
         Err(error) if error.kind == ErrorKind::NotFound => {
-            // A server without the kind says the same of each name.
+            // A server without the kind gives the same response for each name.
             match asker.get::<Value>(&format!("{accounts}?limit=1")).await {
                 Err(error) if error.kind == ErrorKind::NotFound => {
                     Err(Unseen::new("service accounts", &error))

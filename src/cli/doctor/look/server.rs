@@ -1,4 +1,4 @@
-//! Looks at the server itself: its version, its clock, as whom it knows us, and by which priority level it answers.
+//! Reads facts about the server itself: its version, its clock, our user name, and the priority level of our requests.
 
 use http::HeaderMap;
 use k8s_openapi::apimachinery::pkg::version::Info;
@@ -11,16 +11,16 @@ use crate::{
 
 use crate::cli::doctor::facts::{ServerFacts, Unseen};
 
-/// Refusals that leave nothing to look at: there is no answer, or none to these credentials.
+/// Status codes that leave nothing to examine: there is no response, or the credentials are refused.
 const HOPELESS: [u16; 2] = [0, 401];
 
-/// By which objects of API priority and fairness a call was let in.
+/// The headers with the objects of API priority and fairness that matched a request.
 const FLOW_HEADERS: [&str; 2] = [
     "x-kubernetes-pf-flowschema-uid",
     "x-kubernetes-pf-prioritylevel-uid",
 ];
 
-/// Looks at the server; an error if nothing can be seen of the whole cluster.
+/// Reads the server's facts. Fails if nothing in the cluster can be read.
 pub(super) async fn look(asker: &Asker) -> Result<ServerFacts> {
     let mut facts = match asker.get::<Info>("/version").await {
         Ok(info) => ServerFacts {
@@ -34,7 +34,7 @@ pub(super) async fn look(asker: &Asker) -> Result<ServerFacts> {
             ..ServerFacts::default()
         },
     };
-    // By now there is a connection, so that the answer takes no longer than the server takes.
+    // The connection exists by now, so the response takes only the server's time.
     let Ok(reply) = asker.exchange(&self_subject_review()).await else {
         return Ok(facts);
     };
@@ -44,7 +44,7 @@ pub(super) async fn look(asker: &Asker) -> Result<ServerFacts> {
     Ok(facts)
 }
 
-/// The number that something begins with: some servers put a `+` behind it.
+/// Parses the number at the start of a text: some servers append a `+`.
 fn number(text: &str) -> Option<u32> {
     let digits = text.trim_end_matches(|letter: char| !letter.is_ascii_digit());
     digits.parse().ok()

@@ -1,4 +1,4 @@
-//! What the keys do.
+//! Draws the help: the keys and their actions.
 //!
 //! Must not: be longer than 80x24 shows.
 

@@ -1,4 +1,4 @@
-//! The screen of all Jobs.
+//! Draws the screen of all Jobs.
 //!
 //! Must not: change anything.
 
@@ -21,8 +21,8 @@ use super::{
     silence,
 };
 
-/// Columns behind the name, with a space before each: state, done of all, percent, active, failed, rate, age.
-/// Numbers are at the right.
+/// Columns after the name, with a space before each: state, done of all, percent, active, failed, rate, age. Numbers
+/// are right-aligned.
 const COLUMNS: [Column; 7] = [
     Column::words("STATE", 9),
     Column::numbers("DONE", 11),
@@ -58,20 +58,20 @@ impl Column {
     }
 }
 
-/// Before the name is a mark of the row that is chosen.
+/// Width of the mark of the selected row, before the name.
 const MARK: u16 = 2;
 
-/// The bars of a Job are as wide at most, and are left out where names would be too narrow.
+/// Maximum width of a Job's bars; they are left out if names would become too narrow.
 const MOST_BARS: u16 = 60;
 const NARROWEST_NAME: u16 = 30;
 
-/// Columns give way, the least important first, until a name has so much room.
+/// Columns are dropped, the least important first, until a name has this width.
 const LEAST_NAME: u16 = 20;
 
-/// Columns by their importance, the least important first: rate, age, active, done of all, failed, percent, state.
+/// Columns by importance, the least important first: rate, age, active, done of all, failed, percent, state.
 const LEAST_FIRST: [usize; 7] = [5, 6, 3, 1, 4, 2, 0];
 
-/// The bars of all Jobs.
+/// Maximum width of the bars of all Jobs.
 const ALL_BARS: u16 = 60;
 
 pub(super) fn draw(model: &TopModel, pen: &mut Pen<'_>) {
@@ -118,7 +118,7 @@ pub(super) fn draw(model: &TopModel, pen: &mut Pen<'_>) {
     }
 }
 
-/// Why the table is empty.
+/// Returns why the table is empty.
 fn nothing(model: &TopModel, trouble: Option<String>) -> String {
     match trouble {
         _ if model.jobs.is_known && model.jobs.counts().all > 0 => {
@@ -164,7 +164,7 @@ fn counts(jobs: &JobTable) -> String {
 struct Widths {
     name: u16,
     bars: u16,
-    /// The columns that are shown.
+    /// True for each column that is shown.
     shown: [bool; COLUMNS.len()],
 }
 
@@ -189,7 +189,7 @@ impl Widths {
         Self { name, bars, shown }
     }
 
-    /// The columns that are shown, each with its item.
+    /// Pairs the columns that are shown with their items.
     fn columns<T>(self, each: [T; COLUMNS.len()]) -> impl Iterator<Item = (Column, T)> {
         let all = COLUMNS.into_iter().zip(each).zip(self.shown);
         all.filter_map(|(column, is_shown)| is_shown.then_some(column))
@@ -207,7 +207,7 @@ fn head(pen: &mut Pen<'_>, widths: Widths) {
     }
 }
 
-/// Puts a cell of a column, behind a space; gives where it ends.
+/// Puts a cell of a column, after a space; returns its end.
 fn cell(pen: &mut Pen<'_>, (x, y): (u16, u16), column: Column, text: &str, ink: Ink) -> u16 {
     let room = usize::from(column.width);
     let text = match column.has_numbers {
@@ -268,7 +268,7 @@ fn row(
     }
 }
 
-/// A rate in a few characters; nothing where nothing ends.
+/// Formats a rate in a few characters; empty if nothing ends.
 fn a_second(rate: f64) -> String {
     match rate {
         0.05..9.95 => format!("{rate:.1}"),

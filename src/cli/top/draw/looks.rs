@@ -1,23 +1,23 @@
-//! How things look: characters, in Unicode or ASCII, and inks, with colours or without.
+//! Chooses characters, in Unicode or ASCII, and styles, with colours or without.
 //!
-//! Must not: know what is drawn where.
+//! Must not: know positions on the screen.
 
 use ratatui::style::{Color, Modifier, Style};
 
 use crate::cli::top::model::{CellState, MapCell};
 
-/// What the terminal can show.
+/// Capabilities of the terminal.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::cli::top) struct Looks {
     pub(in crate::cli::top) is_ascii: bool,
     pub(in crate::cli::top) has_colour: bool,
 }
 
-/// What something is drawn for.
+/// Purpose of a text, which determines its style.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ink {
     Plain,
-    /// What one reads once.
+    /// Text that one reads once.
     Faint,
     Strong,
     Good,
@@ -30,7 +30,7 @@ pub(super) enum Ink {
 }
 
 impl Ink {
-    /// The sixteen colours that each terminal with colours has, as its owner likes them.
+    /// Returns the style, in the sixteen colours that each colour terminal has and users can configure.
     pub(super) fn style(self, looks: Looks) -> Style {
         let style = match self {
             Self::Strong | Self::Bad => Style::new().add_modifier(Modifier::BOLD),
@@ -54,21 +54,21 @@ impl Ink {
     }
 }
 
-/// Heights of a bar, from low to high; a full one is the last.
+/// Heights of a bar, from low to full.
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 const ASCII_BARS: [char; 8] = ['.', ':', '-', '=', '+', '*', '%', '#'];
 
-/// A cell of which a part has succeeded, by eighths. Digits are shares of failures.
+/// Characters for a cell that has partly succeeded, by eighths. Digits are shares of failures.
 const ASCII_PARTS: [char; 7] = ['_', '_', '_', '=', '=', '=', '='];
 
-/// From this share on, in percent, a cell counts as failed.
+/// From this share of failures on, in percent, a cell counts as failed.
 const MOST: u64 = 50;
 
-/// Below this share, in percent, failures are only hinted at: where some fail everywhere, the map shows where more do.
+/// Below this share, in percent, failures get a hint only: where some fail everywhere, the map shows where more do.
 const FEW: u64 = 10;
 
 impl Looks {
-    /// How a state is drawn, and how an index that waits.
+    /// Returns character and ink of a state, or of a waiting index.
     pub(super) fn of_state(self, state: Option<CellState>) -> (char, Ink) {
         let (unicode, ascii, ink) = match state {
             Some(CellState::Succeeded) => ('█', '#', Ink::Good),
@@ -81,12 +81,13 @@ impl Looks {
         (if self.is_ascii { ascii } else { unicode }, ink)
     }
 
-    /// The character for a few failures among many indexes.
+    /// Returns the character for a few failures among many indexes.
     pub(super) fn few(self) -> (char, Ink) {
         (if self.is_ascii { ':' } else { '▓' }, Ink::Warning)
     }
 
-    /// The character for a cell. Failures are shown by their share: a hint, a digit for tens of percent, the state itself.
+    /// Returns the character for a cell. Failures are shown by their share: a hint, a digit for tens of percent, the
+    /// state itself.
     pub(super) fn of_cell(self, cell: &MapCell) -> (char, Ink) {
         let (failed, retry) = (cell.count(CellState::Failed), cell.count(CellState::Retry));
         let state = match failed >= retry {
@@ -120,7 +121,7 @@ impl Looks {
         self.of_state(states.find(|state| cell.count(*state) > 0))
     }
 
-    /// A bar of a height beside the highest.
+    /// Returns the character for a bar of this height, relative to the highest.
     pub(super) fn bar(self, height: f32, highest: f32) -> char {
         if height <= 0.0 || highest <= 0.0 {
             return ' ';
@@ -130,7 +131,7 @@ impl Looks {
         bars[step as usize - 1]
     }
 
-    /// What stands for a part that does not fit.
+    /// Returns the character that marks a cut text.
     pub(super) fn cut(self) -> char {
         if self.is_ascii { '~' } else { '…' }
     }

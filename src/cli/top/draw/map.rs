@@ -1,4 +1,4 @@
-//! The map of a Job's indexes, and the characters' meaning; of a Job without indexes, one bar.
+//! Draws the map of a Job's indexes and its legend; for a Job without indexes, one bar.
 //!
 //! Must not: change anything.
 
@@ -39,7 +39,7 @@ pub(super) fn draw(page: &JobPage, cells: &CellSets, layout: PageLayout, pen: &m
     legend(cells, frame, layout, pen);
 }
 
-/// How many are in a cell, and what is at the cursor.
+/// Draws the line above the map: indexes per cell, and the state at the cursor.
 fn head(page: &JobPage, cells: &CellSets, frame: MapFrame, layout: PageLayout, pen: &mut Pen<'_>) {
     let range = frame.around(page.cursor);
     let at = match range.len() {
@@ -78,7 +78,7 @@ fn counts(cell: &MapCell) -> String {
     words.join(", ")
 }
 
-/// Each character that may be seen, with how many indexes it stands for; and the shares, if cells have more than one.
+/// Draws the legend: each character in use with its number of indexes, and the shares if cells have more than one.
 fn legend(cells: &CellSets, frame: MapFrame, layout: PageLayout, pen: &mut Pen<'_>) {
     let states = CellState::ALL.map(|state| (Some(state), cells.of_state(state).len()));
     let states = states.into_iter().chain([(None, cells.waiting())]);
@@ -105,7 +105,7 @@ fn legend(cells: &CellSets, frame: MapFrame, layout: PageLayout, pen: &mut Pen<'
 /// A character with its ink and its meaning.
 type LegendEntry = ((char, Ink), String);
 
-/// Puts the entries side by side, in as many lines as there are for them.
+/// Puts the entries side by side, in the lines of the legend.
 fn put_legend(entries: &[LegendEntry], layout: PageLayout, pen: &mut Pen<'_>) {
     let (mut y, rows) = layout.legend;
     let end = y + rows;
@@ -120,7 +120,7 @@ fn put_legend(entries: &[LegendEntry], layout: PageLayout, pen: &mut Pen<'_>) {
     }
 }
 
-/// The Pods of a Job without indexes, as parts of all that it wants.
+/// Draws the Pods of a Job without indexes, as parts of all that it wants.
 pub(super) fn draw_bar(job: &JobDetails, pending: u32, layout: PageLayout, pen: &mut Pen<'_>) {
     let status = job.status();
     let known = status.succeeded.saturating_add(status.active);

@@ -1,6 +1,6 @@
-//! Makes a screen of what is known: characters and their looks in a buffer, and nothing else.
+//! Draws the model on a screen: characters and styles in a buffer, and nothing else.
 //!
-//! States are told apart by characters; colours only help. Any size will do. Must not: change anything, ask anybody, or
+//! States have distinct characters; colours only help. Any size works. Must not: change anything, send requests, or
 //! read a clock.
 
 mod help;
@@ -20,12 +20,12 @@ use super::model::{JobScope, NoNews, Prompt, TopModel};
 use looks::Ink;
 use pen::Pen;
 
-/// What the keys do on the screen of all Jobs, and on that of one.
+/// Help lines for the keys on the screen of all Jobs, and on that of one.
 const JOBS_KEYS: &str = "Enter open  / name  n namespace  s state  o sort  a all  ? help  q quit";
 const PAGE_KEYS: &str =
     "Esc back  arrows move  + - zoom  0 all  x next failure  i index  ? help  q quit";
 
-/// Draws all of a screen.
+/// Draws a whole screen.
 pub(super) fn draw(model: &TopModel, looks: Looks, buffer: &mut Buffer) {
     let mut pen = Pen::new(buffer, looks);
     title(model, &mut pen);
@@ -67,7 +67,7 @@ fn title(model: &TopModel, pen: &mut Pen<'_>) {
     );
 }
 
-/// Why nothing is heard of Jobs.
+/// Describes why there is no news of Jobs.
 fn silence(model: &TopModel, silence: &NoNews) -> String {
     let time = moment(silence.since, model.now.wall);
     let error = &silence.error;

@@ -1,4 +1,4 @@
-//! The screen of one Job: how it stands, its indexes, failures by cause, Events.
+//! Draws the screen of one Job: its state, its indexes, failures by cause, Events.
 //!
 //! Must not: change anything.
 
@@ -22,7 +22,7 @@ use super::{
     silence,
 };
 
-/// Bars of seconds beside the pace.
+/// Maximum number of bars, one per second, beside the pace.
 const MOST_BARS: u16 = 90;
 
 pub(super) fn draw(model: &TopModel, page: &JobPage, pen: &mut Pen<'_>) {
@@ -70,7 +70,7 @@ fn pace(model: &TopModel, page: &JobPage, pen: &mut Pen<'_>) {
     pen.bars(x, 3, &bars);
 }
 
-/// What is to be said of it, what matters most first.
+/// Draws the notes, the most important first.
 fn notes(model: &TopModel, page: &JobPage, layout: PageLayout, pen: &mut Pen<'_>) {
     let mut notes = Vec::new();
     let mut note = |label, words, ink| notes.push(Note { label, words, ink });
@@ -102,7 +102,7 @@ fn notes(model: &TopModel, page: &JobPage, layout: PageLayout, pen: &mut Pen<'_>
 fn failures(report: &StatusReport, time: Time, layout: PageLayout, pen: &mut Pen<'_>) {
     let fits = usize::from(layout.failures.1);
     let causes = &report.causes;
-    // The last line says how many more there are.
+    // The last line shows the number of the rest.
     let shown = if causes.len() > fits {
         fits.saturating_sub(1)
     } else {
@@ -165,14 +165,14 @@ fn words(event: &EventRow, time: Time) -> String {
     format!("{at} {mark}{}{often}: {}", event.reason, event.message)
 }
 
-/// Something to be said, with what it is about.
+/// A text with a label for its subject.
 struct Note {
     label: &'static str,
     words: String,
     ink: Ink,
 }
 
-/// Puts notes into as many lines as there are from one on: as long as they are, so that each that follows has a line.
+/// Puts notes into the given lines. Long notes are wrapped, but each later note keeps at least one line.
 fn put(notes: Vec<Note>, (first, rows): (u16, u16), pen: &mut Pen<'_>) {
     let end = first + rows;
     let count = notes.len();

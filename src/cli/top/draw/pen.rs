@@ -1,6 +1,6 @@
-//! Puts text on a buffer: within its bounds, without what a terminal would obey, and cut where it does not fit.
+//! Puts text on a buffer: within its bounds, without control characters, and cut where it does not fit.
 //!
-//! Must not: know what is drawn.
+//! Must not: know the meaning of texts.
 
 use ratatui::{buffer::Buffer, layout::Rect, text::Span};
 
@@ -8,7 +8,7 @@ use crate::cli::{top::layout::LABEL, words::harmless};
 
 use super::looks::{Ink, Looks};
 
-/// See the module's text.
+/// Writer on a buffer. No call writes outside of the buffer's area.
 pub(super) struct Pen<'a> {
     buffer: &'a mut Buffer,
     area: Rect,
@@ -33,7 +33,7 @@ impl<'a> Pen<'a> {
         self.area.height
     }
 
-    /// Puts a text somewhere, no wider than that; gives where it ends.
+    /// Puts a text at a position, at most `width` wide; returns its end.
     pub(super) fn put(&mut self, x: u16, y: u16, text: &str, width: u16, ink: Ink) -> u16 {
         let room = self.width().saturating_sub(x).min(width);
         if y >= self.height() || room == 0 {
@@ -56,7 +56,7 @@ impl<'a> Pen<'a> {
         end - left
     }
 
-    /// Puts one character somewhere.
+    /// Puts one character at a position.
     pub(super) fn dot(&mut self, x: u16, y: u16, letter: char, ink: Ink, is_chosen: bool) {
         if x >= self.width() || y >= self.height() {
             return;
@@ -70,18 +70,18 @@ impl<'a> Pen<'a> {
             .set_style(style);
     }
 
-    /// Puts a line of its own.
+    /// Puts a text at the start of a line.
     pub(super) fn line(&mut self, y: u16, text: &str, ink: Ink) {
         self.put(0, y, text, u16::MAX, ink);
     }
 
-    /// Puts a line with what it is about before it.
+    /// Puts a line with a label.
     pub(super) fn labelled(&mut self, y: u16, label: &str, text: &str, ink: Ink) {
         self.put(0, y, label, LABEL, Ink::Faint);
         self.put(LABEL, y, text, u16::MAX, ink);
     }
 
-    /// Puts a bar over the whole width, with words at both its ends.
+    /// Puts a bar over the whole width, with words at both ends.
     pub(super) fn bar(&mut self, y: u16, left: &str, right: &str) {
         let width = self.width();
         let right_width = u16::try_from(right.chars().count()).unwrap_or(width);
@@ -91,7 +91,7 @@ impl<'a> Pen<'a> {
         self.put(room, y, right, right_width, Ink::Chosen);
     }
 
-    /// Puts bars, each as high as what it stands for beside the highest.
+    /// Puts bars with heights relative to the highest.
     pub(super) fn bars(&mut self, x: u16, y: u16, heights: &[f32]) {
         let highest = heights.iter().copied().fold(0.0, f32::max);
         for (x, height) in (x..).zip(heights) {
@@ -100,7 +100,7 @@ impl<'a> Pen<'a> {
         }
     }
 
-    /// What of a text may be put on the terminal.
+    /// Returns the text without characters that the terminal must not get.
     fn plain(&self, text: &str) -> String {
         let text = harmless(text).replace('\n', " ");
         match self.looks.is_ascii {
@@ -110,7 +110,7 @@ impl<'a> Pen<'a> {
     }
 }
 
-/// Breaks a text into lines of a width, between words.
+/// Wraps a text between words.
 pub(super) fn wrapped(text: &str, width: u16) -> Vec<String> {
     let width = usize::from(width.max(1));
     let mut lines: Vec<String> = Vec::new();
@@ -126,7 +126,7 @@ pub(super) fn wrapped(text: &str, width: u16) -> Vec<String> {
     lines
 }
 
-/// A number with commas between thousands.
+/// Formats a number with commas between thousands.
 pub(super) fn number(number: u32) -> String {
     let digits = number.to_string();
     let mut text = String::new();
@@ -139,12 +139,12 @@ pub(super) fn number(number: u32) -> String {
     text
 }
 
-/// A number in at most five characters.
+/// Formats a number in at most five characters.
 pub(super) fn short(number: u32) -> String {
     let thousands = f64::from(number) / 1e3;
     match number {
         ..10_000 => number.to_string(),
-        // Rounded down: what is not all must not look like it.
+        // Rounded down: a part must not look like the whole.
         10_000..100_000 => format!("{:.1}k", (thousands * 10.0).floor() / 10.0),
         100_000..1_000_000 => format!("{:.0}k", thousands.floor()),
         1_000_000..10_000_000 => format!("{:.2}M", (thousands / 10.0).floor() / 100.0),

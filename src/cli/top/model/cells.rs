@@ -1,4 +1,4 @@
-//! The indexes of a Job by their state, and as cells of a map: one cell for each index, or for many.
+//! Sorts the indexes of a Job by state, and arranges them as cells of a map: one cell per index, or per several.
 //!
 //! Must not: know how a cell looks.
 
@@ -6,11 +6,11 @@ use std::ops::Range;
 
 use crate::{cli::top::layout::LABEL, model::IndexSet};
 
-/// What has become of an index. One that is in none of these states waits for its first Pod.
+/// State of an index. An index in none of these states waits for its first Pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::cli::top) enum CellState {
     Succeeded,
-    /// For good.
+    /// It has failed for good.
     Failed,
     /// Its last Pod failed, and it has no new one yet.
     Retry,
@@ -20,7 +20,7 @@ pub(in crate::cli::top) enum CellState {
 }
 
 impl CellState {
-    /// What matters most comes first.
+    /// All states, the most important first.
     pub(in crate::cli::top) const ALL: [Self; 5] = [
         Self::Failed,
         Self::Retry,
@@ -40,15 +40,15 @@ impl CellState {
     }
 }
 
-/// The indexes by their state; each is in one at most.
+/// The indexes by state; each is in at most one.
 #[derive(Clone, Debug, Default)]
 pub(in crate::cli::top) struct CellSets {
-    /// How many indexes there are.
+    /// Number of indexes.
     pub(in crate::cli::top) completions: u32,
     sets: [IndexSet; CellState::ALL.len()],
 }
 
-/// What is known of indexes, from several sides. One side may be older than the other.
+/// Facts about indexes from several sources, of which one may be older than the others.
 #[derive(Debug)]
 pub(in crate::cli::top) struct CellFacts<'a> {
     pub(in crate::cli::top) completions: u32,
@@ -56,7 +56,7 @@ pub(in crate::cli::top) struct CellFacts<'a> {
     pub(in crate::cli::top) failed: IndexSet,
     pub(in crate::cli::top) running: &'a IndexSet,
     pub(in crate::cli::top) pending: &'a IndexSet,
-    /// A Pod of it failed, whatever became of it then.
+    /// Indexes with a failed Pod, whatever happened later.
     pub(in crate::cli::top) failed_once: &'a IndexSet,
     /// No index gets another Pod.
     pub(in crate::cli::top) is_over: bool,
@@ -80,7 +80,7 @@ impl CellSets {
             }
             set
         };
-        // What is over stays so: the Pods were looked at before, or after.
+        // A final state wins: the Pods may have been read earlier or later.
         let running = match is_over {
             true => IndexSet::default(),
             false => without(running, &[&succeeded, &failed]),
@@ -109,7 +109,7 @@ impl CellSets {
         sets
     }
 
-    /// Some that have succeeded, and some that have failed.
+    /// Creates sets with succeeded and failed indexes.
     #[cfg(test)]
     pub(in crate::cli::top) fn with(
         completions: u32,
@@ -128,18 +128,18 @@ impl CellSets {
         })
     }
 
-    /// The indexes of a state.
+    /// Returns the indexes of a state.
     pub(in crate::cli::top) fn of_state(&self, state: CellState) -> &IndexSet {
         &self.sets[state as usize]
     }
 
-    /// How many indexes wait for their first Pod.
+    /// Returns the number of indexes that wait for their first Pod.
     pub(in crate::cli::top) fn waiting(&self) -> u32 {
         let known: u32 = self.sets.iter().map(IndexSet::len).sum();
         self.completions.saturating_sub(known)
     }
 
-    /// The cell of some indexes.
+    /// Returns the cell of these indexes.
     pub(in crate::cli::top) fn cell(&self, range: Range<u32>) -> MapCell {
         MapCell {
             all: range.len().try_into().unwrap_or(u32::MAX),
@@ -147,7 +147,7 @@ impl CellSets {
         }
     }
 
-    /// The next index, or the one before, that failed or is to be tried again.
+    /// Returns the next or previous index that failed or waits for a retry.
     pub(in crate::cli::top) fn next_trouble(&self, from: u32, is_ahead: bool) -> Option<u32> {
         let sets = [CellState::Failed, CellState::Retry].map(|state| self.of_state(state));
         match is_ahead {
@@ -175,39 +175,39 @@ impl MapCell {
         self.counts[state as usize]
     }
 
-    /// How many wait for their first Pod.
+    /// Returns the number of indexes that wait for their first Pod.
     pub(in crate::cli::top) fn waiting(&self) -> u32 {
         self.all.saturating_sub(self.counts.iter().sum())
     }
 }
 
-/// A cell has one of these numbers of indexes: rows begin with numbers that people can read.
+/// Indexes per cell, times a power of ten: rows begin with readable numbers.
 const STEPS: [u32; 3] = [1, 2, 5];
 
-/// How many there are in a cell at a step, from 0 on.
+/// Returns the number of indexes per cell at a step, from 0 on.
 fn per_cell(step: u32) -> u32 {
     10_u32
         .saturating_pow(step / 3)
         .saturating_mul(STEPS[step as usize % 3])
 }
 
-/// How the indexes lie on the map.
+/// Arrangement of the indexes on the map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::cli::top) struct MapFrame {
     pub(in crate::cli::top) completions: u32,
     pub(in crate::cli::top) per_cell: u32,
-    /// How many steps it was zoomed in, after what is not possible was left out.
+    /// Zoom steps in use, limited to the possible ones.
     pub(in crate::cli::top) zoom: u32,
-    /// Cells in a row.
+    /// Cells per row.
     pub(in crate::cli::top) columns: u32,
-    /// Rows that are seen.
+    /// Visible rows.
     pub(in crate::cli::top) rows: u32,
-    /// The first index that is seen.
+    /// The first visible index.
     pub(in crate::cli::top) first: u32,
 }
 
 impl MapFrame {
-    /// So many steps nearer than where all is seen at once, with the cursor's index in view.
+    /// Computes the map, `zoom` steps in from the view of all indexes, with the cursor's index visible.
     pub(in crate::cli::top) fn of(
         completions: u32,
         (width, height): (u16, u16),
@@ -215,7 +215,7 @@ impl MapFrame {
         cursor: u32,
     ) -> Self {
         let room = u32::from(width.saturating_sub(LABEL)).max(1);
-        // Rows of tens, where there is room for ten.
+        // Multiples of ten if ten cells fit.
         let columns = if room >= 10 { room - room % 10 } else { room };
         let columns = columns.min(completions.max(1));
         let rows = u32::from(height).max(1);
@@ -240,12 +240,12 @@ impl MapFrame {
         }
     }
 
-    /// How many indexes a row has.
+    /// Returns the number of indexes per row.
     pub(in crate::cli::top) fn in_row(&self) -> u32 {
         self.per_cell.saturating_mul(self.columns)
     }
 
-    /// The indexes of a cell; none behind the last index.
+    /// Returns the indexes of a cell; none after the last index.
     pub(in crate::cli::top) fn range(&self, row: u32, column: u32) -> Option<Range<u32>> {
         let before = u64::from(row) * u64::from(self.columns) + u64::from(column);
         let start = u64::from(self.first) + before * u64::from(self.per_cell);
@@ -255,7 +255,7 @@ impl MapFrame {
         Some(start..start.saturating_add(self.per_cell).min(self.completions))
     }
 
-    /// The indexes of the cell in which an index is.
+    /// Returns the indexes of the cell that contains an index.
     pub(in crate::cli::top) fn around(&self, index: u32) -> Range<u32> {
         let start = index - index % self.per_cell;
         start..start.saturating_add(self.per_cell).min(self.completions)
@@ -276,7 +276,7 @@ mod tests {
         assert_eq!(frame.range(7, 10), None);
         let small = MapFrame::of(10, (80, 9), 0, 0);
         assert_eq!((small.per_cell, small.columns, small.rows), (1, 10, 1));
-        // It cannot be nearer than one by one.
+        // The nearest zoom has one index per cell.
         assert_eq!(MapFrame::of(10, (80, 9), 7, 0).zoom, 0);
     }
 

@@ -1,4 +1,4 @@
-//! The table of all Jobs: what is shown of it, in which order, and which Job is chosen.
+//! Holds the table of all Jobs: its filter, its order and its selection.
 //!
 //! Must not: know how a row looks.
 
@@ -14,10 +14,10 @@ use crate::{
 
 use super::rates::RateHistory;
 
-/// By what the Jobs are sorted.
+/// Sort order of the Jobs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::cli::top) enum JobOrder {
-    /// Those that are under way come first, the newest of them first.
+    /// Running Jobs come first, the newest of them first.
     #[default]
     State,
     Name,
@@ -52,7 +52,7 @@ impl JobOrder {
     }
 }
 
-/// Which Jobs are shown, by their state.
+/// Filter of the Jobs by state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::cli::top) enum StateFilter {
     #[default]
@@ -60,7 +60,7 @@ pub(in crate::cli::top) enum StateFilter {
     /// Neither Complete nor Failed.
     Unfinished,
     Suspended,
-    /// Pods of it have failed, or it has.
+    /// The Job or some of its Pods have failed.
     WithFailures,
     Failed,
     Complete,
@@ -99,7 +99,7 @@ impl StateFilter {
     }
 }
 
-/// Where a state comes in the order: what is under way before what is over.
+/// Returns a state's place in the order: running before finished.
 fn rank(standing: JobStanding) -> u8 {
     match standing {
         JobStanding::Running | JobStanding::Ending | JobStanding::Deleting => 0,
@@ -110,13 +110,13 @@ fn rank(standing: JobStanding) -> u8 {
     }
 }
 
-/// The next of a list, and the first after the last.
+/// Returns the next item of a list, and the first after the last.
 fn next<T: Copy + PartialEq>(all: &[T], one: T) -> T {
     let at = all.iter().position(|it| *it == one);
     all[(at.unwrap_or(0) + 1) % all.len()]
 }
 
-/// How many Jobs there are, by what most people ask for.
+/// Numbers of Jobs by their most requested properties.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::cli::top) struct JobCounts {
     pub(in crate::cli::top) all: usize,
@@ -129,40 +129,41 @@ pub(in crate::cli::top) struct JobCounts {
 #[derive(Debug)]
 struct TableRow {
     row: JobRow,
-    /// When it was seen last that Pods had ended.
+    /// Time of the last increase in ended Pods.
     counted: Time,
-    /// Most Jobs do nothing.
+    /// Boxed and optional: most Jobs do nothing.
     rates: Option<Box<RateHistory>>,
 }
 
-/// See the module's text.
+/// All Jobs, with the rows that match the filters in sorted order. The cursor follows the selected Job. Call
+/// [`sort`](Self::sort) after changes and before rows are read.
 #[derive(Debug, Default)]
 pub(in crate::cli::top) struct JobTable {
     rows: Vec<TableRow>,
     places: HashMap<JobKey, usize>,
-    /// Whether the Jobs have been listed.
+    /// The Jobs have been listed.
     pub(in crate::cli::top) is_known: bool,
     pub(in crate::cli::top) order: JobOrder,
     pub(in crate::cli::top) is_reversed: bool,
     pub(in crate::cli::top) state: StateFilter,
-    /// Jobs of this namespace alone are shown.
+    /// Shows only Jobs of this namespace.
     pub(in crate::cli::top) namespace: Option<CompactString>,
-    /// Jobs with this in `namespace/name` alone are shown.
+    /// Shows only Jobs with this text in `namespace/name`.
     pub(in crate::cli::top) name: String,
-    /// What is shown, in order: places of rows.
+    /// The rows that are shown, in order, as positions in `rows`.
     shown: Vec<usize>,
     is_sorted: bool,
     chosen: Option<JobKey>,
-    /// Whether somebody has chosen: until then it is the first row, whichever Job that is.
+    /// The user has selected a Job. Before, the first row is selected, whichever Job it has.
     is_moved: bool,
-    /// Where in `shown` the chosen one is, or was.
+    /// Position of the selected Job in `shown`, or its last one.
     cursor: usize,
-    /// How quick Pods of all Jobs end.
+    /// Rate at which Pods of all Jobs end.
     pub(in crate::cli::top) rates: RateHistory,
 }
 
 impl JobTable {
-    /// Takes in all Jobs that there are.
+    /// Replaces all Jobs by a complete list.
     pub(in crate::cli::top) fn list(&mut self, rows: Vec<JobRow>, now: Time) {
         self.is_known = true;
         self.is_sorted = false;
@@ -179,7 +180,7 @@ impl JobTable {
         self.places = places.map(|(at, it)| (it.row.key.clone(), at)).collect();
     }
 
-    /// Takes in a new version of a Job.
+    /// Adds or updates a Job.
     pub(in crate::cli::top) fn apply(&mut self, job: &JobDetails, now: Time) {
         self.put(JobRow::of(job), now);
     }
@@ -211,7 +212,7 @@ impl JobTable {
         known.row = row;
     }
 
-    /// A Job is gone.
+    /// Removes a deleted Job.
     pub(in crate::cli::top) fn delete(&mut self, row: &JobRow) {
         let Some(place) = self.places.get(&row.key).copied() else {
             return;
@@ -227,7 +228,7 @@ impl JobTable {
         }
     }
 
-    /// Forgets all: other Jobs are shown from now on.
+    /// Forgets all Jobs, as others are shown from now on.
     pub(in crate::cli::top) fn forget(&mut self) {
         *self = Self {
             order: self.order,
@@ -238,9 +239,9 @@ impl JobTable {
         };
     }
 
-    /// Puts what is shown in order.
+    /// Filters and sorts the rows.
     pub(in crate::cli::top) fn sort(&mut self, now: Time) {
-        // A rate changes by itself.
+        // Rates change without an event.
         if self.is_sorted && self.order != JobOrder::Rate {
             return;
         }
@@ -283,7 +284,7 @@ impl JobTable {
         is_there && self.state.takes(row) && is_meant()
     }
 
-    /// The cursor follows the Job that is chosen; if that is gone, it stays where it was.
+    /// Moves the cursor to the selected Job; if that is gone, the cursor keeps its position.
     fn find_cursor(&mut self) {
         let chosen = self.chosen.as_ref().filter(|_| self.is_moved);
         let mut shown = self.shown.iter();
@@ -298,7 +299,7 @@ impl JobTable {
         self.chosen = at.map(|at| self.rows[*at].row.key.clone());
     }
 
-    /// Moves the cursor by so many rows.
+    /// Moves the cursor by this number of rows.
     pub(in crate::cli::top) fn step(&mut self, by: isize) {
         let last = self.shown.len().saturating_sub(1);
         self.is_moved = true;
@@ -306,25 +307,25 @@ impl JobTable {
         self.choose();
     }
 
-    /// Sorts by something else.
+    /// Switches to the next sort order.
     pub(in crate::cli::top) fn next_order(&mut self) {
         self.order = next(&JobOrder::ALL, self.order);
         self.is_sorted = false;
     }
 
-    /// Sorts the other way round.
+    /// Reverses the order.
     pub(in crate::cli::top) fn reverse(&mut self) {
         self.is_reversed = !self.is_reversed;
         self.is_sorted = false;
     }
 
-    /// Shows Jobs of other states.
+    /// Switches to the next state filter.
     pub(in crate::cli::top) fn next_state(&mut self) {
         self.state = next(&StateFilter::ALL, self.state);
         self.is_sorted = false;
     }
 
-    /// Shows Jobs of the next namespace; after the last one, of all.
+    /// Shows the Jobs of the next namespace; after the last one, those of all.
     pub(in crate::cli::top) fn next_namespace(&mut self) {
         let namespaces: BTreeSet<&CompactString> =
             self.rows.iter().map(|it| &it.row.key.namespace).collect();
@@ -337,29 +338,29 @@ impl JobTable {
         self.is_sorted = false;
     }
 
-    /// Shows Jobs with this in their names.
+    /// Shows Jobs with this text in their names.
     pub(in crate::cli::top) fn set_name(&mut self, name: String) {
         self.name = name;
         self.is_sorted = false;
     }
 
-    /// The Job that is chosen.
+    /// Returns the selected Job.
     pub(in crate::cli::top) fn chosen(&self) -> Option<&JobRow> {
         let at = self.shown.get(self.cursor)?;
         self.rows.get(*at).map(|it| &it.row)
     }
 
-    /// Where the cursor is.
+    /// Returns the cursor's position.
     pub(in crate::cli::top) fn cursor(&self) -> usize {
         self.cursor
     }
 
-    /// How many rows are shown.
+    /// Returns the number of rows that are shown.
     pub(in crate::cli::top) fn len(&self) -> usize {
         self.shown.len()
     }
 
-    /// Some of the rows that are shown, with their rates.
+    /// Returns some of the rows that are shown, with their rates.
     pub(in crate::cli::top) fn rows(
         &self,
         from: usize,
@@ -370,17 +371,17 @@ impl JobTable {
         rows.map(|it| (&it.row, it.rates.as_deref()))
     }
 
-    /// How quick Pods of a Job end, if any did.
+    /// Returns the rate at which a Job's Pods end, if any have ended recently.
     pub(in crate::cli::top) fn rates_of(&self, key: &JobKey) -> Option<&RateHistory> {
         self.rows[*self.places.get(key)?].rates.as_deref()
     }
 
-    /// Whether a Job may go on.
+    /// Returns true if at least one Job is not finished.
     pub(in crate::cli::top) fn has_unfinished(&self) -> bool {
         self.rows.iter().any(|it| !it.row.standing.is_over())
     }
 
-    /// How many there are, shown or not.
+    /// Counts all Jobs, shown or not.
     pub(in crate::cli::top) fn counts(&self) -> JobCounts {
         let mut counts = JobCounts {
             all: self.rows.len(),

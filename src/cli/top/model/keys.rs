@@ -1,4 +1,4 @@
-//! What a key does. All of it can be done with the keyboard alone.
+//! Handles keys. The keyboard alone reaches every function.
 //!
 //! Must not: draw anything.
 
@@ -8,7 +8,7 @@ use crate::cli::top::layout::{JobsLayout, PageLayout};
 
 use super::{JobScope, Prompt, TopModel, cells::MapFrame, page::JobPage};
 
-/// Letters that fit into a prompt.
+/// Maximum number of characters in a prompt.
 const LONGEST_PROMPT: usize = 60;
 
 impl TopModel {
@@ -49,7 +49,7 @@ impl TopModel {
             KeyCode::Home | KeyCode::Char('g') => self.jobs.step(isize::MIN),
             KeyCode::End | KeyCode::Char('G') => self.jobs.step(isize::MAX),
             KeyCode::Enter | KeyCode::Right => {
-                // Who comes back finds the Job again.
+                // Keeps the Job selected for the way back.
                 self.jobs.step(0);
                 self.open();
             }
@@ -86,7 +86,7 @@ impl TopModel {
         }
     }
 
-    /// A key while something is typed.
+    /// Handles a key while a prompt is open.
     fn type_in(&mut self, prompt: Prompt, code: KeyCode) {
         let (Prompt::Name(text) | Prompt::Index(text)) = &prompt;
         let mut text = text.clone();
@@ -111,7 +111,7 @@ impl TopModel {
         }
         self.prompt = Some(match prompt {
             Prompt::Name(_) => {
-                // Shown as it is typed.
+                // Applied while the user types.
                 self.jobs.set_name(text.clone());
                 Prompt::Name(text)
             }
@@ -145,7 +145,7 @@ impl JobPage {
                 cells.and_then(|cells| cells.next_trouble(self.cursor, code == KeyCode::Char('x')))
             }
             KeyCode::Char('+' | '=' | 'z') => {
-                // Not nearer than one by one.
+                // The nearest zoom has one index per cell.
                 self.zoom = frame.zoom + 1;
                 None
             }
@@ -162,7 +162,7 @@ impl JobPage {
         self.go_to(to);
     }
 
-    /// Chooses an index of the map.
+    /// Selects an index of the map.
     fn go_to(&mut self, index: Option<u32>) {
         let last = self.completions().unwrap_or(0).saturating_sub(1);
         self.cursor = index.unwrap_or(self.cursor).min(last);

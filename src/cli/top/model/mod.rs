@@ -1,8 +1,9 @@
-//! All that the view knows and shows, as a value: [`TopModel::handle`] takes what happens, with the time, and the shell
-//! asks what is to be fed, looked at and drawn.
+//! Holds the state of the view, as a value: [`TopModel::handle`] takes inputs with the time, and the shell polls it for
+//! feeds, reads and drawing.
 //!
-//! [`jobs`] is the table of all Jobs, [`page`] the Job that is open, [`cells`] its indexes as cells of a map, [`rates`] how
-//! quick Pods end, [`keys`] what a key does. Must not: ask anybody, wait, read a clock, or know how something looks.
+//! [`jobs`] is the table of all Jobs, [`page`] the open Job, [`cells`] its indexes as cells of a map. [`rates`] is the
+//! rate at which Pods end, [`keys`] the handling of keys. Must not: send requests, wait, read a clock, or know how
+//! something looks.
 
 mod cells;
 mod jobs;
@@ -28,50 +29,51 @@ pub(super) use rates::RateHistory;
 
 use super::{feed::FeedNews, page_look::PageLook, records::EventRow};
 
-/// Which Jobs are shown.
+/// The namespaces that are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum JobScope {
-    /// Those of all namespaces.
+    /// All namespaces.
     All,
-    /// Those of the namespace that was named, or is that of the kubeconfig's context.
+    /// The given namespace, or that of the kubeconfig's context.
     Home,
 }
 
-/// What happens.
+/// An input of the view.
 #[derive(Debug)]
 pub(super) enum TopInput {
     Key(KeyEvent),
-    /// So wide and so high.
+    /// New width and height.
     Resized(u16, u16),
     TerminalGone(io::Error),
-    /// By the feed of this number.
+    /// From the feed of this number.
     Jobs(u64, FeedNews<JobDetails>),
     /// About the Job of the page of this number.
     Events(u64, FeedNews<EventRow>),
-    /// The same; how long the look took.
+    /// A read of that Job has ended; with its duration.
     Looked(u64, Box<Result<PageLook>>, Duration),
 }
 
-/// Why nothing is heard of something.
+/// Reason why the shown data are not current.
 #[derive(Clone, Debug)]
 pub(super) struct NoNews {
-    /// Since when, by our clock.
+    /// Time of the first error, by our clock.
     pub(super) since: Time,
     pub(super) error: ApiError,
-    /// What is shown comes late, but comes.
+    /// Data arrive late, but arrive.
     pub(super) is_late: bool,
 }
 
-/// What is typed at the bottom of the screen.
+/// Text typed at the bottom of the screen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Prompt {
-    /// A part of the names of the Jobs that are shown.
+    /// Filter on the names of the shown Jobs.
     Name(String),
     /// The index to go to.
     Index(String),
 }
 
-/// See the module's text.
+/// State of the whole view. Inputs go into [`handle`](Self::handle); call [`prepare`](Self::prepare) before it is
+/// drawn.
 #[derive(Debug)]
 pub(super) struct TopModel {
     pub(super) server: String,
@@ -79,23 +81,23 @@ pub(super) struct TopModel {
     pub(super) scope: JobScope,
     pub(super) size: (u16, u16),
     pub(super) jobs: JobTable,
-    /// Why nothing is heard of Jobs.
+    /// Why the Jobs are not current.
     pub(super) silence: Option<NoNews>,
-    /// The Job that is open.
+    /// The open Job.
     pub(super) page: Option<JobPage>,
     pub(super) prompt: Option<Prompt>,
     pub(super) shows_help: bool,
     pub(super) now: Now,
-    /// How often other Jobs were asked for.
+    /// Number of the current feed of Jobs.
     pub(super) feeds: u64,
     pages: u64,
     is_changed: bool,
     is_over: bool,
-    /// What is on the terminal is not to be relied on.
+    /// The content of the terminal is unknown.
     is_spoilt: bool,
 }
 
-/// How often the screen is drawn if nothing comes: while Jobs run their times go on by seconds, else only the clock by minutes.
+/// Interval of drawing without input: durations of running Jobs change by seconds, otherwise only the clock by minutes.
 const TICK: Duration = Duration::from_secs(1);
 const SLOW_TICK: Duration = Duration::from_secs(10);
 
@@ -120,7 +122,7 @@ impl TopModel {
         }
     }
 
-    /// Takes in what happened.
+    /// Handles an input.
     pub(super) fn handle(&mut self, input: TopInput, now: Now) {
         self.now = now;
         match input {
@@ -134,7 +136,7 @@ impl TopModel {
             }
             TopInput::TerminalGone(_) => self.is_over = true,
             TopInput::Jobs(number, news) if number == self.feeds => self.hear_of_jobs(news),
-            // Of other Jobs than are shown by now.
+            // From an earlier feed.
             TopInput::Jobs(..) => {}
             TopInput::Events(number, news) => self.hear_of_events(number, news),
             TopInput::Looked(number, seen, took) => {
@@ -194,7 +196,7 @@ impl TopModel {
         self.page.as_mut().filter(|page| page.number == number)
     }
 
-    /// Opens the page of the Job that is chosen.
+    /// Opens the page of the selected Job.
     fn open(&mut self) {
         let Some(row) = self.jobs.chosen() else {
             return;
@@ -203,41 +205,41 @@ impl TopModel {
         self.page = Some(JobPage::new(self.pages, row));
     }
 
-    /// The namespace whose Jobs are to be fed; none for all.
+    /// Returns the namespace of the shown Jobs; none for all.
     pub(super) fn namespace(&self) -> Option<&str> {
         (self.scope == JobScope::Home).then_some(self.home.as_str())
     }
 
-    /// What is to be looked at, when the time for it has come.
+    /// Returns the next read of the open Job, with its due time.
     pub(super) fn next_look(&self) -> Option<(Monotonic, u64, JobKey, Depth)> {
         let page = self.page.as_ref()?;
         let (at, depth) = page.next_look()?;
         Some((at, page.number, page.key.clone(), depth))
     }
 
-    /// The look is under way.
+    /// Records that the read has begun.
     pub(super) fn begin_look(&mut self) {
         if let Some(page) = &mut self.page {
             page.is_looking = true;
         }
     }
 
-    /// Whether the screen shows something else than what is known.
+    /// Returns true if the screen is out of date.
     pub(super) fn is_changed(&self) -> bool {
         self.is_changed
     }
 
-    /// Whether all of the screen has to be written; not again, once that was asked.
+    /// Returns true, once, if the whole screen must be rewritten.
     pub(super) fn take_spoilt(&mut self) -> bool {
         std::mem::take(&mut self.is_spoilt)
     }
 
-    /// Whether somebody wants to leave.
+    /// Returns true once the view is to be closed.
     pub(super) fn is_over(&self) -> bool {
         self.is_over
     }
 
-    /// How long to wait at most before the time is drawn anew.
+    /// Returns the longest time until the next drawing.
     pub(super) fn tick(&self) -> Duration {
         match self.jobs.has_unfinished() {
             true => TICK,
@@ -245,7 +247,7 @@ impl TopModel {
         }
     }
 
-    /// Puts in order what is to be drawn, as of now.
+    /// Updates all derived data for drawing at this time.
     pub(super) fn prepare(&mut self, now: Now) {
         self.now = now;
         self.is_changed = false;

@@ -1,7 +1,7 @@
-//! The Job that is open: what was seen of it, its indexes, its Events, and when to look again.
+//! Holds the open Job: its Pods, its indexes, its Events, and the time of the next read.
 //!
-//! The Job itself comes by the feed of all Jobs. Its Pods are looked at when it has changed, so seldom that this is a
-//! small part of the time. Must not: ask anybody, or know how something looks.
+//! The Job itself comes from the feed of all Jobs. Its Pods are read after it has changed, and rarely enough that the
+//! reads take a small part of the time. Must not: send requests, or know how something looks.
 
 use std::{cmp::Reverse, time::Duration};
 
@@ -29,60 +29,61 @@ use super::{
     cells::{CellFacts, CellSets},
 };
 
-/// How often at most the Pods are looked at.
+/// Minimum interval between reads of the Pods.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 
-/// However long a look takes, this is how much of the time goes into looks: a twentieth.
+/// Reads take at most a twentieth of the time, however long one takes.
 const LOOK_SHARE: u32 = 20;
 
-/// How long after a look the next one is, if the Job has not changed: Pods may have.
+/// Interval of reads while the Job does not change: its Pods may have changed.
 const STILL: Duration = Duration::from_secs(30);
 
-/// How long after a look that failed.
+/// Pause after a failed read.
 const AFTER_FAILURE: Duration = Duration::from_secs(5);
 
-/// Events that are kept: more fit on no screen.
+/// Maximum number of Events that are kept: more fit on no screen.
 const MOST_EVENTS: usize = 200;
 
-/// See the module's text.
+/// The page of one Job, from its opening on. It combines the last read with the newest version of the Job from the
+/// feed.
 #[derive(Debug)]
 pub(in crate::cli::top) struct JobPage {
-    /// Each page has its own: news for one before are none.
+    /// Unique number: inputs for an earlier page are ignored.
     pub(in crate::cli::top) number: u64,
     pub(in crate::cli::top) key: JobKey,
     pub(in crate::cli::top) uid: Uid,
-    /// What was seen at the last look, with the Job as it is by now.
+    /// The last read, with the Job's newest version.
     pub(in crate::cli::top) look: Option<PageLook>,
     pub(in crate::cli::top) report: Option<StatusReport>,
-    /// Why it does not go on, by the last look at its Pods and the Job as it is by now.
+    /// Why the Job makes no progress, from the last read of its Pods and the Job's newest version.
     pub(in crate::cli::top) why: Option<String>,
     pub(in crate::cli::top) cells: Option<CellSets>,
     pub(in crate::cli::top) events: EventList,
-    /// Why the last look saw nothing.
+    /// Error of the last read.
     pub(in crate::cli::top) failure: Option<ApiError>,
-    /// There is no such Job any more.
+    /// The Job was deleted.
     pub(in crate::cli::top) is_gone: bool,
-    /// The index that is chosen on the map.
+    /// The index selected on the map.
     pub(in crate::cli::top) cursor: u32,
-    /// How many steps the map was zoomed in.
+    /// Zoom steps of the map.
     pub(in crate::cli::top) zoom: u32,
     pub(in crate::cli::top) is_looking: bool,
     successes: SeenSuccesses,
-    /// The indexes of which a Pod has failed.
+    /// Indexes with a failed Pod.
     failed_once: IndexSet,
     looked: Option<LookDone>,
-    /// The newest version that was told.
+    /// The newest version in the feed.
     version: u64,
-    /// What of it has to be worked out anew.
+    /// Parts that must be recomputed.
     stale: Stale,
 }
 
-/// A look that is over.
+/// A finished read.
 #[derive(Clone, Copy, Debug)]
 struct LookDone {
     at: Monotonic,
     took: Duration,
-    /// What it saw; of one that failed, what was known before.
+    /// The Job's version and ended Pods in this read; after a failure, those known before.
     version: u64,
     ended: u64,
 }
@@ -120,23 +121,23 @@ impl JobPage {
         }
     }
 
-    /// How many indexes it has, if it has any.
+    /// Returns the number of indexes, if it has any.
     pub(in crate::cli::top) fn completions(&self) -> Option<u32> {
         self.cells.as_ref().map(|cells| cells.completions)
     }
 
-    /// The Job, as it is by now.
+    /// Returns the Job in its newest version.
     pub(in crate::cli::top) fn job(&self) -> Option<&JobDetails> {
         self.look.as_ref().map(|look| &look.sight.job)
     }
 
-    /// The server's time.
+    /// Returns the server's time.
     pub(in crate::cli::top) fn time(&self, now: Now) -> Time {
         let ahead = self.look.as_ref().map_or(0, |look| look.ahead);
         Time::from_millis(now.wall.as_millis() + ahead)
     }
 
-    /// When to look at it again, and how deeply.
+    /// Returns the time and depth of the next read.
     pub(super) fn next_look(&self) -> Option<(Monotonic, Depth)> {
         if self.is_looking || self.is_gone {
             return None;
@@ -161,7 +162,7 @@ impl JobPage {
         Some((last.at + pause, depth))
     }
 
-    /// Takes in a new version of the Job.
+    /// Handles a new version of the Job.
     pub(super) fn see_job(&mut self, details: JobDetails) {
         if details.job.uid != self.uid {
             self.is_gone = true;
@@ -177,7 +178,7 @@ impl JobPage {
         }
     }
 
-    /// Takes in that all Jobs were listed.
+    /// Handles a complete list of Jobs.
     pub(super) fn see_list(&mut self, rows: &[JobRow]) {
         let row = rows.iter().find(|row| row.key == self.key);
         match row.filter(|row| row.uid == self.uid) {
@@ -190,7 +191,7 @@ impl JobPage {
         self.is_gone |= uid == self.uid;
     }
 
-    /// Takes in what a look has seen.
+    /// Handles the result of a read.
     pub(super) fn see(&mut self, seen: Result<PageLook>, took: Duration, now: Now) {
         self.is_looking = false;
         let look = match seen {
@@ -221,7 +222,7 @@ impl JobPage {
         self.failure = None;
         let failed = look.sight.pods.failed.iter();
         self.failed_once = failed.filter_map(|pod| pod.index).collect();
-        // A Job that was told of meanwhile is newer.
+        // The feed may have sent a newer version meanwhile.
         let newer = self.look.take().map(|before| before.sight.job);
         let newer = newer.filter(|job| job.job.resource_version > version);
         self.look = Some(look);
@@ -231,7 +232,7 @@ impl JobPage {
         }
     }
 
-    /// Works out what is to be drawn, as far as something has changed.
+    /// Recomputes the derived data that have changed.
     pub(super) fn prepare(&mut self, now: Now) {
         let time = self.time(now);
         let Some(look) = &mut self.look else {
@@ -245,7 +246,7 @@ impl JobPage {
         }
         let pace = self.successes.pace(job, time);
         match &mut self.report {
-            // How long it has run is told, too.
+            // Its duration changes, too.
             Some(report) if self.stale < Stale::Pods => report.see_job(job, pace, time),
             report => *report = Some(StatusReport::of_causes(sight, pace)),
         }
@@ -253,7 +254,7 @@ impl JobPage {
             return;
         }
         self.stale = Stale::Nothing;
-        // By the same Job as the lines above it.
+        // From the same version of the Job as the lines above it.
         let is_deep = look.depth == Depth::Reasons;
         self.why = is_deep.then(|| why::trouble(sight)).flatten();
         let completions = job.job.spec.completions;
@@ -273,7 +274,7 @@ impl JobPage {
         self.cursor = self.cursor.min(last);
     }
 
-    /// What could not be seen of it.
+    /// Returns the failed reads.
     pub(in crate::cli::top) fn unseen(&self) -> Vec<Unseen> {
         let mut unseen = self
             .look
@@ -281,9 +282,9 @@ impl JobPage {
             .map_or_else(Vec::new, |look| look.sight.unseen());
         if let Some(silence) = &self.events.silence {
             const EVENTS: &str = "Events of the Job";
-            // A look says the same where it was deep.
+            // A read of full depth reports the same.
             unseen.retain(|it| it.what != EVENTS);
-            // Those that come late come.
+            // Late Events are not missing.
             if !silence.is_late {
                 unseen.push(Unseen::new(EVENTS, &silence.error));
             }
@@ -301,7 +302,7 @@ fn ended(job: &JobDetails) -> u64 {
 pub(in crate::cli::top) struct EventList {
     /// The newest comes first.
     rows: Vec<EventRow>,
-    /// Whether they have been listed.
+    /// The Events have been listed.
     pub(in crate::cli::top) is_known: bool,
     pub(in crate::cli::top) silence: Option<NoNews>,
 }
@@ -333,7 +334,7 @@ impl EventList {
         self.rows.retain(|row| row.uid != *uid);
     }
 
-    /// The newest ones.
+    /// Returns the newest Events.
     pub(in crate::cli::top) fn newest(&self, count: usize) -> &[EventRow] {
         &self.rows[..count.min(self.rows.len())]
     }

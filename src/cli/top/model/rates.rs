@@ -1,4 +1,4 @@
-//! How many Pods ended in each of the last seconds.
+//! Counts the Pods that ended in each of the last seconds.
 //!
 //! Must not: read a clock.
 
@@ -6,27 +6,27 @@ use std::{collections::VecDeque, time::Duration};
 
 use crate::model::Time;
 
-/// So many seconds are kept: a wide terminal shows that many.
+/// Number of seconds kept: a wide terminal shows as many.
 const SECONDS: usize = 180;
 
-/// What a status tells at once has ended since the one before, but hardly longer ago than this: so seldom do controllers
-/// write the status of a big Job (docs/limits.md).
+/// Longest time over which the Pods of one status update are spread. They have ended since the previous update;
+/// controllers write the status of a big Job at intervals of up to about this (docs/limits.md).
 const LONGEST_STEP: Duration = Duration::from_secs(10);
 
-/// A rate is of this long.
+/// Window of a rate in seconds.
 const WINDOW: i64 = 10;
 
-/// See the module's text.
+/// Numbers of ended Pods in each of the last [`SECONDS`] seconds.
 #[derive(Clone, Debug, Default)]
 pub(in crate::cli::top) struct RateHistory {
-    /// The second of the last one.
+    /// The second of the last entry.
     last: i64,
-    /// What ended in each second, the last one at the end.
+    /// The number for each second, the last one at the end.
     seconds: VecDeque<f32>,
 }
 
 impl RateHistory {
-    /// Takes in that so many ended between two times, the later one being now.
+    /// Spreads `ended` Pods over the time from `since` to `now`.
     pub(in crate::cli::top) fn add(&mut self, ended: u64, since: Time, now: Time) {
         let step = now.since(since).min(LONGEST_STEP);
         let millis = i64::try_from(step.as_millis()).unwrap_or(0).max(1);
@@ -40,7 +40,7 @@ impl RateHistory {
         }
     }
 
-    /// Where a second is, if it is kept.
+    /// Returns the position of a second, if it is kept.
     fn place(&self, second: i64) -> Option<usize> {
         let back = usize::try_from(self.last - second).ok()?;
         self.seconds.len().checked_sub(back)?.checked_sub(1)
@@ -59,7 +59,7 @@ impl RateHistory {
         self.last = self.last.max(second);
     }
 
-    /// Up to which second something is known: of the seconds since the last status, nobody knows yet.
+    /// Returns the last second with data. The seconds since the last status are unknown at first.
     fn end(&self, now: Time) -> i64 {
         let step = i64::try_from(LONGEST_STEP.as_secs()).unwrap_or(0);
         match now.as_secs() - self.last > step {
@@ -68,7 +68,7 @@ impl RateHistory {
         }
     }
 
-    /// So many ended in each of the last `count` seconds, the last one at the end.
+    /// Returns the numbers of the last `count` seconds, the last one at the end.
     pub(in crate::cli::top) fn bars(&self, count: usize, now: Time) -> impl Iterator<Item = f32> {
         let end = self.end(now);
         let count = i64::try_from(count).unwrap_or(0);
@@ -79,15 +79,15 @@ impl RateHistory {
         self.place(second).map_or(0.0, |place| self.seconds[place])
     }
 
-    /// How many end a second, by now.
+    /// Returns the current number of Pods that end per second.
     pub(in crate::cli::top) fn rate(&self, now: Time) -> f64 {
         let end = self.end(now);
-        // The second that is not over is a part of one.
+        // The current second is incomplete.
         let sum: f32 = (end - WINDOW..=end).map(|second| self.of(second)).sum();
         f64::from(sum) / WINDOW as f64
     }
 
-    /// Whether nothing of it would be seen.
+    /// Returns true if all entries are outside of the kept time.
     pub(in crate::cli::top) fn is_over(&self, now: Time) -> bool {
         now.as_secs() - self.last > i64::try_from(SECONDS).unwrap_or(i64::MAX)
     }
@@ -108,7 +108,7 @@ mod tests {
         assert_eq!(bars(&history, 5, 103), [0.0, 10.0, 10.0, 10.0, 0.0]);
         history.add(5, Time::from_millis(103_000), Time::from_millis(103_500));
         assert_eq!(bars(&history, 4, 103), [10.0, 10.0, 10.0, 5.0]);
-        // Of the seconds since then nothing is known, and after a while that means that none ended.
+        // The seconds since then are unknown; after a while they count as zero.
         assert_eq!(bars(&history, 2, 108), [10.0, 5.0]);
         assert_eq!(bars(&history, 2, 120), [0.0, 0.0]);
         assert_eq!(history.rate(Time::from_secs(104)), 3.5);

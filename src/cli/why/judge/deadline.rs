@@ -1,4 +1,4 @@
-//! Jobs whose time runs out.
+//! Judges Jobs close to their deadline.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use crate::cli::{
 
 use super::super::reason::Reason;
 
-/// So near an end is worth a word.
+/// A deadline within this time is reported.
 const SOON: Duration = Duration::from_secs(300);
 
-/// See the module's text.
+/// Reports a deadline that has passed, is near, or comes too early at the Job's completion rate.
 pub(super) fn judge(sight: &JobSight) -> Option<Reason> {
     let job = &sight.job;
     let is_over = job.end().is_some() || job.verdict().is_some();

@@ -1,4 +1,4 @@
-//! Jobs that are over, or are about to be: nothing is to be waited for but their Pods.
+//! Judges Jobs that have ended or are about to: they wait only for their Pods.
 
 use crate::{
     cli::{
@@ -14,13 +14,13 @@ use super::{
     writes,
 };
 
-/// The finalizer of an object that goes after its dependents.
+/// The finalizer of an object that is deleted after its dependents.
 const FOREGROUND: &str = "foregroundDeletion";
 
-/// The finalizer of an object that lets its dependents be.
+/// The finalizer of an object that is deleted without its dependents.
 const ORPHAN: &str = "orphan";
 
-/// It is being deleted.
+/// Reports a Job that is being deleted.
 pub(super) fn deletion(sight: &JobSight) -> Option<Reason> {
     let job = &sight.job;
     let since = job.deletion?;
@@ -59,7 +59,7 @@ pub(super) fn deletion(sight: &JobSight) -> Option<Reason> {
     Some(Reason::new("being-deleted", what, remedy))
 }
 
-/// It has ended.
+/// Reports a Job that has ended.
 pub(super) fn end(sight: &JobSight) -> Option<Reason> {
     let job = &sight.job;
     let end = job.end()?;
@@ -103,7 +103,7 @@ pub(super) fn end(sight: &JobSight) -> Option<Reason> {
     ))
 }
 
-/// Why a Job failed: cause, words, and what may be set to bear more.
+/// Returns why a Job failed: the cause, a description, and an advice to tolerate more failures.
 fn failed(sight: &JobSight, end: &Condition) -> (&'static str, String, &'static str) {
     let spec = &sight.job.job.spec;
     let lost = sight.job.failed_indexes();
@@ -153,12 +153,12 @@ fn words_of_indexes(number: u32) -> String {
     }
 }
 
-/// A message without the stop at its end.
+/// Trims the full stop at the end of a message.
 fn plain(message: &str) -> &str {
     message.trim_end_matches('.')
 }
 
-/// It is decided how it ends, and Pods are still there.
+/// Reports a Job with a decided end and Pods that have not ended.
 pub(super) fn verdict(sight: &JobSight) -> Option<Reason> {
     let verdict = sight.job.verdict()?;
     let (how, reason) = match verdict.is(ConditionKind::FailureTarget) {
@@ -190,7 +190,7 @@ pub(super) fn verdict(sight: &JobSight) -> Option<Reason> {
     ))
 }
 
-/// The Pod that should have been gone for the longest.
+/// Describes the Pod with the oldest deletion deadline.
 fn terminating(group: &AlikePods, now: Time) -> String {
     let AlikePods {
         example,
@@ -213,7 +213,7 @@ fn terminating(group: &AlikePods, now: Time) -> String {
     format!("Pod {example}{place}{due}")
 }
 
-/// Pods that a finalizer of somebody else keeps.
+/// Reports Pods that another component's finalizer keeps.
 pub(super) fn kept(sight: &JobSight) -> Option<Reason> {
     let kept = sight.pods.kept.iter();
     let (finalizer, group) = kept.max_by_key(|(_, group)| group.count)?;

@@ -1,8 +1,8 @@
-//! What Pods failed of, in half a sentence, for the judges beside it.
+//! Describes failures of Pods in half a sentence, for the other judges.
 
 use crate::cli::{one_job::JobSight, words::count};
 
-/// What most Pods failed of; empty if none was seen.
+/// Describes the most frequent failure; empty without failed Pods.
 pub(super) fn of_most(sight: &JobSight) -> String {
     let groups = sight.pods.failed.by_cause();
     let Some(first) = groups.first() else {
@@ -15,7 +15,7 @@ pub(super) fn of_most(sight: &JobSight) -> String {
     }
 }
 
-/// Where to look for why: the log of the Pod that failed last.
+/// Names the log of the Pod that failed last.
 pub(super) fn look_at_last(sight: &JobSight) -> String {
     let last = sight.pods.failed.iter().max_by_key(|pod| pod.at);
     let namespace = &sight.job.job.key.namespace;

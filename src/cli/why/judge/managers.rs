@@ -1,4 +1,4 @@
-//! Whether somebody runs the Job, and who.
+//! Judges whether a controller runs the Job, and which one.
 
 use std::time::Duration;
 
@@ -13,25 +13,25 @@ use crate::{
 
 use super::{super::reason::Reason, refused, writes};
 
-/// A controller begins a new Job within seconds; after a change of its leader within the 15 s of a Lease.
+/// A controller starts a new Job within seconds, or after a change of leader within the 15 s of a Lease.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The reason of an Event by which lakh says that another controller works on the Job, too.
+/// Reason of the Event by which lakh reports another controller on the Job.
 const CONTEST: &str = "AnotherController";
 
-/// lakh tells it again at most five minutes later, and takes the other one for gone after one.
+/// lakh repeats that Event within five minutes, and considers the other controller gone after one minute.
 const CONTEST_LASTS: Duration = Duration::from_secs(300);
 
-/// The longest message of a Warning that is shown.
+/// The longest part of a Warning's message that is printed.
 const LONGEST: usize = 300;
 
-/// The manager of Jobs that run on another cluster, whose Pods are not here.
+/// The manager of Jobs that run on another cluster. Their Pods are not here.
 const OTHER_CLUSTER: &str = "kueue.x-k8s.io/multikueue";
 
-/// No controller has written its status. Pods and Warnings show that one works on it all the same.
+/// Reports a Job without a status. Pods and Warnings may show that a controller works on it nevertheless.
 pub(super) fn untouched(sight: &JobSight) -> Option<Reason> {
     let job = &sight.job;
-    // A refused write is a better reason, and another judge gives it.
+    // A refused write is a better reason, and another judge reports it.
     if job.has_begun() || writes::half(sight).is_some() || refused::judge(sight).is_some() {
         return None;
     }
@@ -93,7 +93,7 @@ pub(super) fn untouched(sight: &JobSight) -> Option<Reason> {
     ))
 }
 
-/// A controller works on it, by its Pods or by Warnings about it.
+/// Reports a Job that a controller works on, according to its Pods or Warnings.
 fn at_work(sight: &JobSight, age: Duration) -> Option<Reason> {
     let warnings = sight.events.found.iter();
     let warnings = warnings.filter(|event| event.type_.as_deref() == Some("Warning"));
@@ -131,7 +131,7 @@ fn at_work(sight: &JobSight, age: Duration) -> Option<Reason> {
     })
 }
 
-/// Two controllers work on it.
+/// Reports two controllers on the Job.
 pub(super) fn contest(sight: &JobSight) -> Option<Reason> {
     let events = sight.events.found.iter();
     let told = events.filter(|event| event.reason.as_deref() == Some(CONTEST));
@@ -147,7 +147,7 @@ pub(super) fn contest(sight: &JobSight) -> Option<Reason> {
     })
 }
 
-/// Somebody else runs it, who does not tell of Pods here.
+/// Reports a Job that another controller runs without Pods here.
 pub(super) fn elsewhere(sight: &JobSight) -> Option<Reason> {
     let job = &sight.job;
     let name = job.job.spec.managed_by.as_deref()?;

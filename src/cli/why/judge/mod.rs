@@ -1,6 +1,6 @@
-//! Judges what was seen of a Job: facts in, reasons out. A file is one topic.
+//! Finds the reasons in a Job's snapshot. A file is one topic.
 //!
-//! Must not: ask anybody, or read a clock.
+//! Must not: make a request, or read a clock.
 
 mod deadline;
 mod ends;
@@ -10,6 +10,7 @@ mod pending;
 mod pods;
 mod refused;
 mod running;
+mod store;
 mod suspension;
 mod waits;
 mod writes;
@@ -18,11 +19,11 @@ use crate::cli::one_job::JobSight;
 
 use super::reason::Reason;
 
-/// Of a Job that is over, or going to be, nothing else is to be told.
+/// If one of these applies, it is the only reason.
 const OF_ENDS: [fn(&JobSight) -> Option<Reason>; 3] = [ends::deletion, ends::end, ends::verdict];
 
-/// What holds a Job. The first that is found is told: what holds it altogether comes before what holds some of its Pods,
-/// and what somebody has to do something about before what passes by itself.
+/// The judges of Jobs that make no progress. The first reason found is printed. Causes that stop the whole Job come
+/// before causes that stop some Pods. Causes that need an action come before temporary ones.
 const OF_STANDSTILLS: [fn(&JobSight) -> Option<Reason>; 10] = [
     writes::judge,
     suspension::judge,
@@ -36,10 +37,14 @@ const OF_STANDSTILLS: [fn(&JobSight) -> Option<Reason>; 10] = [
     pods::judge,
 ];
 
-/// The reasons, the one that matters first. There is at least one.
+/// Returns the reasons, the most important first. There is at least one.
 pub(super) fn judge(sight: &JobSight) -> Vec<Reason> {
     if let Some(end) = OF_ENDS.iter().find_map(|judge| judge(sight)) {
         return vec![end];
+    }
+    // Any other reason follows from this one, or cannot be fixed before.
+    if let Some(stuck) = store::judge(sight) {
+        return vec![stuck];
     }
     let mut reasons: Vec<Reason> = OF_STANDSTILLS
         .iter()

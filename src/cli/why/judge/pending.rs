@@ -1,4 +1,4 @@
-//! Pods that are there and do not run.
+//! Judges Pods that exist and do not run.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use crate::cli::{
 
 use super::super::reason::Reason;
 
-/// A scheduler, a kubelet and a runtime may take so long without anything being wrong.
+/// The scheduler, the kubelet and the runtime may take this long without a problem.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What is told, if there are Pods of several kinds: first what somebody has to do something about.
+/// The order of kinds: those that need an action first.
 const KINDS: [PendingKind; 9] = [
     PendingKind::Gates,
     PendingKind::Config,
@@ -26,7 +26,7 @@ const KINDS: [PendingKind; 9] = [
     PendingKind::Kubelet,
 ];
 
-/// See the module's text.
+/// Reports the first kind of pending Pods that is a problem.
 pub(super) fn judge(sight: &JobSight) -> Option<Reason> {
     let mut kinds = KINDS.into_iter();
     kinds.find_map(|kind| {
@@ -101,7 +101,7 @@ fn reason(
     })
 }
 
-/// The most frequent words, and for how many they are said.
+/// Formats the most frequent description, and the number of Pods that it is about.
 fn most(number: u32, group: &PendingGroup) -> String {
     match group.count == number {
         true => group.words.clone(),
@@ -128,7 +128,7 @@ fn crash(sight: &JobSight, pods: &str, group: &PendingGroup) -> Reason {
     )
 }
 
-/// Only a Pod's Events say why its containers are not made.
+/// Only a Pod's Events explain why its containers are not created.
 fn making(
     sight: &JobSight,
     pods: &str,

@@ -1,4 +1,4 @@
-//! Pods that have ended or are to, and are still in the way.
+//! Judges Pods that have ended or are being deleted, and still delay the Job.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use super::{super::reason::Reason, ends, writes};
 /// A controller counts Pods within seconds.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// See the module's text.
+/// Reports kept, uncounted or terminating Pods of a Job with fewer active Pods than it wants.
 pub(super) fn judge(sight: &JobSight) -> Option<Reason> {
     let status = sight.job.status();
     if status.active >= sight.job.wanted_at_once() {
@@ -33,7 +33,7 @@ pub(super) fn judge(sight: &JobSight) -> Option<Reason> {
     let is_kept_for_index = !Waits::of(&sight.job, &sight.pods, sight.now)
         .indexes
         .is_empty();
-    // A refused write is a better reason, and another judge gives it.
+    // A refused write is a better reason, and another judge reports it.
     let is_refused = writes::half(sight).is_some();
     let is_uncounted = status.active == 0 && !is_kept_for_index && !is_refused;
     if let Some(since) = since.filter(|_| is_uncounted) {

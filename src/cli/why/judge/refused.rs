@@ -1,4 +1,4 @@
-//! Pods that the API server refuses to make, by the controller's Events.
+//! Judges Pod creations that the API server refuses, by the controller's Events.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ use crate::{
 
 use super::super::reason::Reason;
 
-/// A refusal that goes on is told at least this often: after a Job's first Events, one in five minutes.
+/// A continuing refusal is reported at least this often: after a Job's first Events, once in five minutes.
 const RECENT: Duration = Duration::from_secs(10 * 60);
 
-/// See the module's text.
+/// Reports the last recent refusal, if the Job has fewer active Pods than it wants.
 pub(super) fn judge(sight: &JobSight) -> Option<Reason> {
     let missing = sight.job.wanted_at_once();
     let missing = missing.saturating_sub(sight.job.status().active);
@@ -77,7 +77,7 @@ fn quota(sight: &JobSight, refusal: &Refusal<'_>, pods: &str, at: Time) -> Reaso
     )
 }
 
-/// `3 of 3 pods`, and so on.
+/// Formats used and hard values, such as `3 of 3 pods`.
 fn in_words(full: &[(&str, &str, &str)]) -> String {
     let words = full
         .iter()
@@ -165,6 +165,11 @@ fn refused(sight: &JobSight, refusal: &Refusal<'_>, pods: &str) -> Reason {
             ),
             "Create it, or make the Job again with another one.",
         ),
+        Refuser::NoAnswer => Reason::new(
+            of_server(refusal.refuser),
+            whole(&refusal.sentence(&format!("creations of {pods}"))),
+            whole(refusal.remedy()),
+        ),
         Refuser::StoreFull | Refuser::Busy => Reason::new(
             of_server(refusal.refuser),
             whole(&refusal.sentence(pods)),
@@ -178,15 +183,16 @@ fn refused(sight: &JobSight, refusal: &Refusal<'_>, pods: &str) -> Reason {
     }
 }
 
-/// The cause where it is the server that can take no write at all.
+/// Returns the cause if the server accepts no write, or does not respond.
 pub(super) fn of_server(refuser: Refuser) -> &'static str {
     match refuser {
         Refuser::StoreFull => "store-full",
+        Refuser::NoAnswer => "no-answer",
         _ => "busy",
     }
 }
 
-/// A whole sentence of half a one.
+/// Makes a whole sentence of half a sentence.
 pub(super) fn whole(words: &str) -> String {
     let mut letters = words.chars();
     let first = letters.next().map(|letter| letter.to_uppercase());

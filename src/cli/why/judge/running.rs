@@ -1,4 +1,4 @@
-//! Jobs that nothing holds, and those of which nothing is known.
+//! Judges Jobs without an obstacle, and those without a known reason.
 
 use crate::cli::{
     one_job::{JobPace, JobSight},
@@ -7,7 +7,7 @@ use crate::cli::{
 
 use super::super::reason::Reason;
 
-/// It runs.
+/// Reports a running Job.
 pub(super) fn judge(sight: &JobSight) -> Option<Reason> {
     let job = &sight.job;
     let status = job.status();
@@ -52,7 +52,7 @@ pub(super) fn judge(sight: &JobSight) -> Option<Reason> {
     ))
 }
 
-/// Nothing was found.
+/// Reports that no reason was found.
 pub(super) fn unknown(sight: &JobSight) -> Reason {
     let unseen = !sight.unseen().is_empty();
     let what = match unseen {

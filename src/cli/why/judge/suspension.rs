@@ -1,10 +1,10 @@
-//! Jobs that are told not to run Pods.
+//! Judges Jobs with a spec that allows no Pods.
 
 use crate::cli::{one_job::JobSight, words::moment};
 
 use super::super::reason::Reason;
 
-/// `spec.suspend`.
+/// Reports `spec.suspend`.
 pub(super) fn judge(sight: &JobSight) -> Option<Reason> {
     let job = &sight.job;
     if !job.job.spec.suspend {
@@ -37,7 +37,7 @@ pub(super) fn judge(sight: &JobSight) -> Option<Reason> {
     ))
 }
 
-/// `spec.parallelism` of 0.
+/// Reports a `spec.parallelism` of 0.
 pub(super) fn parallelism(sight: &JobSight) -> Option<Reason> {
     let key = &sight.job.job.key;
     (sight.job.job.spec.parallelism == 0).then(|| {

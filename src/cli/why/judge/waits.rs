@@ -1,4 +1,4 @@
-//! Waits after failures.
+//! Judges backoffs after failures.
 
 use crate::cli::{
     one_job::{JobSight, Waits},
@@ -7,9 +7,9 @@ use crate::cli::{
 
 use super::super::reason::Reason;
 
-/// See the module's text.
+/// Reports a backoff of the Job, or of indexes.
 pub(super) fn judge(sight: &JobSight) -> Option<Reason> {
-    // All Pods that it wants are there: it waits for nothing else.
+    // All wanted Pods exist: there is nothing else to wait for.
     if sight.job.status().active >= sight.job.wanted_at_once() {
         return None;
     }
@@ -42,7 +42,7 @@ pub(super) fn judge(sight: &JobSight) -> Option<Reason> {
         ));
     }
     let (first, _) = waits.ends()?;
-    // Others could run in the place of those that wait: they are not what holds the Job.
+    // Other indexes could run instead of the waiting ones, so those do not hold the Job.
     let others = sight.job.left()?.saturating_sub(waits.waiting().len());
     if sight.job.status().active < sight.job.job.spec.parallelism.min(others) {
         return None;

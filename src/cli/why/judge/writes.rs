@@ -1,5 +1,5 @@
-//! Refused writes of a controller that works on the Job: its status, the finalizers of its Pods, their deletion. Refused
-//! creations are in `refused`.
+//! Judges refused writes of a controller that works on the Job: its status, its Pods' finalizers, and deletions of
+//! Pods. Refused creations are in `refused`.
 
 use std::time::Duration;
 
@@ -16,10 +16,10 @@ use super::{
     refused::{of_server, whole},
 };
 
-/// A refusal that goes on is reported at least this often: after a Job's first Events, one in five minutes.
+/// A continuing refusal is reported at least this often: after a Job's first Events, once in five minutes.
 const RECENT: Duration = Duration::from_secs(10 * 60);
 
-/// The newest refusal that still holds the Job.
+/// Reports the newest refusal that still holds the Job.
 pub(super) fn judge(sight: &JobSight) -> Option<Reason> {
     let half = half(sight)?;
     Some(Reason {
@@ -28,7 +28,7 @@ pub(super) fn judge(sight: &JobSight) -> Option<Reason> {
     })
 }
 
-/// The same, with half a sentence for another one to begin with.
+/// Reports the same in half a sentence, for use in another one.
 pub(super) fn half(sight: &JobSight) -> Option<Reason> {
     let events = sight.events.found.iter();
     let refused = events.filter_map(|event| Some((RefusedWrite::of(event)?, event)));
@@ -36,7 +36,7 @@ pub(super) fn half(sight: &JobSight) -> Option<Reason> {
     let (write, last) = open.max_by_key(|(_, event)| event_time(event))?;
     let refusal = Refusal::of(last.message.as_deref().unwrap_or_default());
     let cause = match (refusal.refuser, write) {
-        (Refuser::StoreFull | Refuser::Busy, _) => of_server(refusal.refuser),
+        (Refuser::StoreFull | Refuser::Busy | Refuser::NoAnswer, _) => of_server(refusal.refuser),
         (_, RefusedWrite::StatusUpdate) => "status-refused",
         (_, RefusedWrite::FinalizerRemoval) => "finalizer-refused",
         (_, RefusedWrite::PodDeletion | RefusedWrite::PodCreation) => "deletion-refused",
@@ -48,7 +48,7 @@ pub(super) fn half(sight: &JobSight) -> Option<Reason> {
     ))
 }
 
-/// Returns true if a refusal still holds the Job: no status was written since, or its effect is still to be seen.
+/// Returns true if a refusal still holds the Job: no status was written since, or its effect is still visible.
 fn is_open(sight: &JobSight, write: RefusedWrite, at: Time) -> bool {
     let job = &sight.job;
     if sight.now.since(at) > RECENT {

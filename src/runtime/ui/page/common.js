@@ -45,20 +45,25 @@ export function soon(draw) {
 
 // ---- copying
 
-// A command with a button that copies it. Browsers have a clipboard for HTTPS and localhost only; elsewhere the text is selected.
+// A command with a button that copies it.
 export function command(text, label = "Copy") {
   const code = element("code", text);
-  const button = element("button", label, { type: "button", title: text, ariaLabel: `Copy: ${text}` });
+  return box("span", [code, copyButton(text, code, label)], { className: "command" });
+}
+
+// Copies a text. Browsers have a clipboard for HTTPS and localhost only; elsewhere the text in `shown` is selected.
+export function copyButton(text, shown, label = "Copy", words = `Copy: ${text}`) {
+  const button = element("button", label, { type: "button", title: words, ariaLabel: words });
   button.onclick = async () => {
     try {
       await navigator.clipboard.writeText(text);
       button.textContent = "Copied";
       setTimeout(() => (button.textContent = label), 2_000);
     } catch {
-      getSelection().selectAllChildren(code);
+      getSelection().selectAllChildren(shown);
     }
   };
-  return box("span", [code, button], { className: "command" });
+  return button;
 }
 
 // ---- small tables, whose rows become cards on a narrow screen

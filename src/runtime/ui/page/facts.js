@@ -1,13 +1,14 @@
 // Facts of a Job that both the list and the Job's own page show, in the words of `lakh status`.
 
-import { count, element, say } from "./common.js";
-import { lively, now, rate, span } from "./times.js";
+import { box, count, element, say } from "./common.js";
+import { lively, now, rate, span, spanUp } from "./times.js";
 
 // Rank: trouble first. Group: the button above the list that selects it.
 const STATES = {
   failed: { text: "Failed", rank: 0, group: "failed", sign: "✕" },
   failing: { text: "Failing", rank: 1, group: "failed", sign: "✕" },
   stalled: { text: "Stalled", rank: 2, group: "stalled", sign: "!" },
+  refused: { text: "Pods refused", rank: 2.5, group: "stalled", sign: "!" },
   running: { text: "Running", rank: 3, group: "running", sign: "●" },
   pending: { text: "Pending", rank: 3, group: "running", sign: "○" },
   completing: { text: "Completing", rank: 3, group: "running", sign: "●" },
@@ -31,12 +32,19 @@ const WINDOW = 60_000;
 const STEP = 3_000;
 const LEAST = 5_000;
 
-// Waits that mean: Pods are wanted and none may be created yet.
-const NO_PODS = new Set(["pod creation backoff", "pod creation retry", "index backoff", "gang", "lost creations"]);
+// Why Pods that are wanted are not created (`blocked.by`).
+const BLOCKED = {
+  "pod creation backoff": (job) => `backoff after ${job.failed ? count(job.failed, "failed Pod") : "failures"}`,
+  "pod creation retry": () => "the API server did not answer the last creation",
+  "index backoff": () => "the indexes that are left back off after failures",
+  gang: () => "the Pods start together, and the Workload or PodGroup is not ready",
+  "lost creations": () => "creations without an answer may still happen",
+};
 
 // Reads the times of a Job that has arrived, and remembers its progress.
 export function prepare(job, before) {
-  job.at = Object.fromEntries(["created", "started", "ended", "until"].map((name) => [name, job[name] ? Date.parse(job[name]) : null]));
+  job.at = Object.fromEntries(["created", "started", "ended"].map((name) => [name, job[name] ? Date.parse(job[name]) : null]));
+  job.at.attempt = job.blocked?.until ? Date.parse(job.blocked.until) : null;
   const isSame = before && before.started === job.started;
   job.observed = isSame ? before.observed : [];
   job.idleSince = job.active > 0 ? null : (before?.idleSince ?? now());
@@ -64,13 +72,18 @@ export function stateName(job) {
   if (!job.started) return "fresh";
   const isUnready = !job.succeeded && !job.failed && !job.ready;
   if (isIdle(job)) return "stalled";
+  if (isRefused(job)) return "refused";
   if (job.active > 0 && isUnready) return now() - job.at.started > UNREADY ? "stalled" : "pending";
   return "running";
 }
 
-// Between two Pods there may be a moment without one.
+const isRefused = (job) => job.blocked?.by === "refusal";
+
+// Between two Pods there may be a moment without one, and Pods that are being created need some time.
 function isIdle(job) {
-  return !job.active && (NO_PODS.has(job.waitsFor) || now() - job.idleSince > IDLE);
+  if (job.active) return false;
+  const creates = job.creating > 0 && !isRefused(job);
+  return creates ? now() - job.idleSince > UNREADY : job.blocked != null || now() - job.idleSince > IDLE;
 }
 
 export function badge(job) {
@@ -84,14 +97,29 @@ export function badge(job) {
 // Why the Job is in trouble or does not proceed, in a short sentence; empty if it proceeds.
 export function noteOf(job) {
   const state = stateName(job);
-  const next = () => (NO_PODS.has(job.waitsFor) && job.at.until > now() ? `, next attempt in ${span(job.at.until - now())}` : "");
   if (state === "failed" || state === "failing") return job.reason ?? "";
   if (state === "external") return job.managedBy ? `managed by ${job.managedBy}` : "managed by another controller";
   if (job.contested) return "another controller works on this Job";
-  if (state === "stalled" && !job.active) return `no active Pod${next()}`;
+  if (isRefused(job) && (state === "refused" || state === "stalled")) return refusal(job);
+  const creates = job.creating > 0 ? `${count(job.creating, "Pod")} being created` : "";
+  if (state === "stalled" && !job.active) return ["no active Pod", creates || blockedBy(job)].filter(Boolean).join(": ");
   if (state === "stalled" || (state === "running" && job.active > 0 && job.ready === 0)) return `${say(job.ready ?? 0)} of ${count(job.active, "Pod")} ready`;
-  if (state === "running" && job.missing > 0 && job.waitsFor?.startsWith("pod creation")) return `${count(job.missing, "Pod")} missing${next()}`;
+  if (state === "running" && job.missing > 0 && job.blocked?.by.startsWith("pod creation")) return `${count(job.missing, "Pod")} missing: ${blockedBy(job)}`;
   return "";
+}
+
+const nextAttempt = (job, what) => (job.at.attempt > now() ? `; ${what} in ${spanUp(job.at.attempt - now())}` : "");
+
+function blockedBy(job) {
+  const words = BLOCKED[job.blocked?.by];
+  return words ? `${words(job)}${nextAttempt(job, "next Pod")}` : "";
+}
+
+// "10 Pods not created: exceeded quota: …; next attempt in 13 s". The message is that of the Event FailedCreate.
+function refusal(job) {
+  const wanted = job.missing + (job.creating ?? 0);
+  const message = job.blocked.message?.replace(/^.*?Error creating: /, "").replace(/^pods "[^"]*" is forbidden: /, "");
+  return `${count(wanted, "Pod")} not created: ${message ?? "the API server refuses to create Pods"}${nextAttempt(job, "next attempt")}`;
 }
 
 // "8,150 of 100,000 succeeded (8 %)". Rounded down: 100 % is all of them.
@@ -134,7 +162,7 @@ export function paceWords(job) {
 
 export function leftWords(job) {
   const { left } = pace(job);
-  return left == null ? "" : `about ${span(left * 1000)} left`;
+  return left == null ? "" : `about ${spanUp(left * 1000)} left`;
 }
 
 export function duration(job) {
@@ -145,11 +173,22 @@ export function durationElement(job, words = span) {
   return lively(() => (job.at.started ? words(duration(job)) : "–"));
 }
 
-// Succeeded, failed and running as shares of one bar. Shares too small to see are drawn two pixels wide (page.css).
+const WORDS_OF_PARTS = { succeeded: "succeeded", failed: "failed", running: "active, not counted as progress" };
+
+const partsOf = (job) => [["succeeded", job.succeeded], ["failed", job.perIndex ? job.failedIndexes : 0], ["running", job.active]];
+
+// Says what the parts of a bar are.
+export function barLegend(job) {
+  const parts = partsOf(job).filter(([, number]) => number);
+  return parts.map(([name, number]) => box("span", [element("span", "", { className: `swatch ${name}`, ariaHidden: "true" }), `${say(number)} ${WORDS_OF_PARTS[name]}`]));
+}
+
+// Succeeded, failed and active as shares of one bar. Shares too small to see are drawn two pixels wide (page.css).
 export function bar(job) {
   const state = stateName(job);
-  const made = element("span", "", { className: `bar ${state}`, ariaHidden: "true" });
-  const parts = [["succeeded", job.succeeded], ["failed", job.perIndex ? job.failedIndexes : 0], ["running", job.active]];
+  const parts = partsOf(job);
+  const title = parts.filter(([, number]) => number).map(([name, number]) => `${say(number)} ${WORDS_OF_PARTS[name]}`).join(", ");
+  const made = element("span", "", { className: `bar ${state}`, ariaHidden: "true", title });
   const known = parts.reduce((sum, [, number]) => sum + (number ?? 0), 0);
   const all = Math.max(job.completions ?? 0, known, 1);
   for (const [name, number] of parts) {

@@ -1,8 +1,8 @@
 // One Job: its state, its facts, its indexes or Pods, its conditions and Warnings.
 
-import { $, box, command, count, element, say, setText, smallTable, soon } from "./common.js";
+import { $, box, command, copyButton, count, element, say, setText, smallTable, soon } from "./common.js";
 import * as address from "./address.js";
-import { badge, bar, durationElement, duration, indexesFailed, leftWords, noteOf, pace, paceWords, podsFailed, prepare, progress, stateName } from "./facts.js";
+import { badge, bar, barLegend, durationElement, duration, indexesFailed, leftWords, noteOf, pace, paceWords, podsFailed, prepare, progress, stateName } from "./facts.js";
 import * as failures from "./failures.js";
 import { listen } from "./listen.js";
 import * as map from "./map.js";
@@ -13,12 +13,14 @@ import { exactSpan, lively, now, span, timeElement } from "./times.js";
 // An obstacle that lasts this long is shown; most are over in a moment.
 const PAUSED = 10_000;
 const SHOWN_WARNINGS = 2; // at the top, of different reasons; all are further below
+const SHOWN_RANGES = 12; // of failed indexes; the copy has all
 
 let path = null; // of the Job that is shown
 let job = null;
 let object = null; // what only the API server knows of it
 let wanted = {}; // the index and the zoom of the address, until the indexes have arrived
 let pausedSince = null;
+let rangesDrawn = null;
 let handlers = {};
 
 export function show({ path: now, parameters }) {
@@ -31,13 +33,14 @@ export function show({ path: now, parameters }) {
   const name = path.split("/").map(decodeURIComponent).join("/");
   document.title = `${name} – lakh`;
   setText($("job-title"), name);
-  for (const id of ["job-badge", "summary", "job-bar", "facts", "chosen"]) $(id).replaceChildren();
+  clear();
   for (const id of ["trouble", "with-indexes", "without-indexes", "failures", "more"]) $(id).hidden = true;
   setText($("summary"), "Reading …");
-  failures.begin({ path, failedIndexes: map.failedIndexes, choose: (index) => map.choose(index, true) });
+  failures.begin({ path, failedIndexes: map.failedIndexes, choose: (index) => map.choose(index, true), onRead: () => soon(draw) });
   pods.begin(path);
   listen(`/ui/jobs/${path}`, { job: take, gone: () => {
     job = null;
+    clear();
     handlers.missing(name);
   } });
 }
@@ -45,6 +48,13 @@ export function show({ path: now, parameters }) {
 export function leave() {
   path = null;
   job = null;
+  clear();
+}
+
+// Texts that change with time are about the Job that is shown, so they go with it.
+function clear() {
+  rangesDrawn = null;
+  for (const id of ["job-badge", "summary", "job-bar", "bar-legend", "trouble", "facts", "chosen", "failed-indexes"]) $(id).replaceChildren();
 }
 
 function take({ job: changed, completions, anew, came }) {
@@ -66,6 +76,7 @@ function take({ job: changed, completions, anew, came }) {
     map.change(came);
     if (map.chosenIndex() != null) soon(() => pods.showIndex(path, map.chosenIndex(), false));
   }
+  map.setOver(job.result != null);
   if (isIndexed && job.perIndex) job.failedIndexes ??= map.countOf("failed");
   if (isOther || object?.generation !== job.generation) readObject();
   if (!isIndexed) pods.update(job);
@@ -104,9 +115,11 @@ function draw() {
   document.title = `${job.name} – lakh`;
   $("job-badge").replaceChildren(badge(job));
   $("job-bar").replaceChildren(bar(job));
+  $("bar-legend").replaceChildren(...barLegend(job));
   drawSummary();
   drawTrouble();
   drawFacts();
+  drawFailedIndexes();
   drawConditions();
   drawWarnings();
   drawInternals();
@@ -119,11 +132,14 @@ function drawSummary() {
   const isOver = job.result != null;
   if (job.started && !isSuspended()) words.push(lively(() => `${isOver ? "after" : "for"} ${span(duration(job))}`));
   words.push(element("span", progress(job)));
-  if (job.failedIndexes) words.push(element("span", `${indexesFailed(job)} failed for good`, { className: "trouble" }));
+  if (job.failedIndexes) words.push(element("span", `${indexesFailed(job)} failed`, { className: "trouble" }));
   else if (job.failed) words.push(element("span", `${podsFailed(job)} failed`, { className: "trouble" }));
-  if (!isOver && pace(job).rate) words.push(lively(() => [paceWords(job), leftWords(job)].filter(Boolean).join(", ")));
+  if (!isOver && pace(job).rate) words.push(lively(() => [rateWords(), leftWords(job)].filter(Boolean).join(", ")));
   $("summary").replaceChildren(...words.flatMap((part, place) => (place ? [element("span", " · ", { className: "between" }), part] : [part])));
 }
+
+// "222 completions a second".
+const rateWords = () => paceWords(job).replace(" ", " completions ");
 
 function drawTrouble() {
   const state = stateName(job);
@@ -136,20 +152,52 @@ function drawTrouble() {
   }
   const note = noteOf(job);
   if (note && !isFailed && state !== "external") lines.push(box("p", [lively(() => noteOf(job))]));
+  const cause = failures.commonest();
+  if (cause && (isFailed || state === "stalled")) lines.push(...causeLines(cause));
   const isHeld = (job.heldUpBy ?? []).length > 0;
   pausedSince = isHeld ? (pausedSince ?? now()) : null;
   if (isHeld && now() - pausedSince > PAUSED) lines.push(element("p", `The controller has paused this Job: ${job.heldUpBy[0]}.`));
   if (!job.result) {
-    const newest = new Map((job.warnings ?? []).toReversed().map((warning) => [warning.reason, warning]));
+    // The note has the message of a refusal.
+    const isSaid = ({ reason }) => reason === "FailedCreate" && job.blocked?.by === "refusal" && job.blocked.message;
+    const newest = new Map(groupsOf(job.warnings ?? []).filter((warning) => !isSaid(warning)).toReversed().map((warning) => [warning.reason, warning]));
     lines.push(...[...newest.values()].toReversed().slice(0, SHOWN_WARNINGS).map(warningLine));
   }
-  if (isFailed || state === "stalled") lines.push(box("p", ["For the cause, run ", command(`lakh why ${job.name} -n ${job.namespace}`)]));
+  if (!cause && (isFailed || state === "stalled")) lines.push(box("p", ["For more, run ", command(`lakh why ${job.name} -n ${job.namespace}`)]));
   $("trouble").hidden = lines.length === 0;
   $("trouble").className = isFailed ? "trouble-box" : "trouble-box mild";
   replaceIfOther($("trouble"), lines);
 }
 
-const warningLine = ({ reason, message, last }) => box("p", [element("strong", `Warning ${reason}`), ", ", timeElement(last), `: ${message}`]);
+// What most of the failed Pods ended of, and the command that prints the log of the last one.
+function causeLines(cause) {
+  const { words, hint, pods: number, of, indexes, last } = cause;
+  const nodes = failures.nodesOf(cause);
+  const where = [indexes ? count(indexes, "index", "indexes") : "", nodes ? `on ${nodes}` : ""].filter(Boolean).join(", ");
+  const what = element("strong", `${words[0].toUpperCase()}${words.slice(1)}${hint ? ` (${hint})` : ""}`);
+  const lines = [box("p", [what, `: ${say(number)} of ${of}${where ? `, ${where}` : ""}.`, last.message ? ` Last termination message: ${last.message}` : ""])];
+  lines.push(box("p", ["Log of the last: ", command(pods.logs(job.namespace, last.pod, cause.container))]));
+  return lines;
+}
+
+const warningLine = ({ reason, message, last, times }) =>
+  box("p", [element("strong", `Warning ${reason}`), times > 1 ? ` (${say(times)} times, the last ` : ", ", timeElement(last), times > 1 ? ")" : "", `: ${message}`]);
+
+// Many Events become one, which begins with this.
+const COMBINED = "(combined from similar events): ";
+
+// Warnings that differ by names and numbers only are one: the newest, with the sum of their counts.
+function groupsOf(warnings) {
+  const groups = new Map();
+  for (const { message: whole, ...more } of warnings) {
+    const warning = { ...more, message: whole.replace(COMBINED, "") };
+    const key = `${warning.reason} ${warning.message.replace(/"[^"]*"/g, '""').replace(/\d+/g, "0")}`;
+    const known = groups.get(key);
+    if (known) known.times += warning.count ?? 1;
+    else groups.set(key, { ...warning, times: warning.count ?? 1 });
+  }
+  return [...groups.values()];
+}
 
 // A part that says the same stays, with the selection and the focus in it.
 function replaceIfOther(place, children) {
@@ -166,16 +214,16 @@ function drawFacts() {
     ["Started", time(job.started)],
     ...(isOver ? [["Ended", time(job.ended)]] : []),
     ["Duration", durationElement(job, exactSpan)],
-    ["Pace", lively(() => paceWords(job))],
+    ["Completion rate", lively(() => paceWords(job))],
     ...(isOver ? [] : [["Time left", lively(() => leftWords(job).replace(" left", "") || "not known")]]),
     ["Completions", job.completions == null ? "not set: a work queue" : say(job.completions) + (job.indexed ? ", indexed" : "")],
     ["Parallelism", say(job.parallelism)],
-    ["Pods active", [say(job.active ?? 0), job.active ? `${say(job.ready ?? 0)} ready` : "", known?.terminating ? `${say(known.terminating)} terminating` : ""].filter(Boolean).join(", ")],
+    ["Pods active", [say(job.active ?? 0), job.active ? `${say(job.ready ?? 0)} ready` : "", job.creating ? `${say(job.creating)} being created` : "", known?.terminating ? `${say(known.terminating)} terminating` : ""].filter(Boolean).join(", ")],
     // A retried index has failed Pods and need not fail itself.
     [job.perIndex ? "Pods failed, all attempts" : "Pods failed", say(job.failed ?? 0)],
   ];
-  if (job.perIndex) facts.push(["Indexes failed for good", say(job.failedIndexes ?? 0)]);
-  if (job.activeDeadlineSeconds != null) facts.push(["Deadline", deadline()]);
+  if (job.perIndex) facts.push(["Failed indexes", say(job.failedIndexes ?? 0)]);
+  if (job.activeDeadlineSeconds != null) facts.push(["activeDeadlineSeconds", deadline()]);
   if (object?.images) facts.push(...objectFacts());
   if (job.managedBy) facts.push(["Managed by", job.managedBy]);
   $("facts").replaceChildren(...facts.map(([name, value]) => {
@@ -186,25 +234,39 @@ function drawFacts() {
 
 function deadline() {
   const limit = job.activeDeadlineSeconds * 1_000;
-  if (job.result || !job.at.started || isSuspended()) return `${span(limit)} after the start`;
-  return timeElement(new Date(job.at.started + limit).toISOString());
+  const words = say(job.activeDeadlineSeconds);
+  if (job.result || !job.at.started || isSuspended()) return limit < 120_000 ? `${words} s` : `${words} s (${span(limit)})`;
+  return [`${words} s, ends `, timeElement(new Date(job.at.started + limit).toISOString())];
 }
 
 function objectFacts() {
   const { images, moreImages, owner, queue, serviceAccount, backoffLimit, backoffLimitPerIndex, maxFailedIndexes, ttlSecondsAfterFinished } = object;
   const several = images.length > 1;
   const names = images.map(({ container, image }) => element("code", several ? `${container}: ${image}` : image, { className: "image" }));
-  const facts = [[several ? "Images" : "Image", [...names, moreImages ? ` and ${say(moreImages)} more` : ""]]];
   const isCron = owner?.kind === "CronJob";
-  if (owner) facts.push(["Owner", isCron ? element("a", `CronJob ${owner.name}`, { href: "#cronjobs" }) : `${owner.kind} ${owner.name}`]);
+  const facts = [["Owner", isCron ? element("a", `CronJob ${owner.name}`, { href: "#cronjobs" }) : owner ? `${owner.kind} ${owner.name}` : "none"]];
+  facts.push([several ? "Images" : "Image", [...names, moreImages ? ` and ${say(moreImages)} more` : ""]]);
   if (queue) facts.push(["Queue", queue]);
   if (backoffLimitPerIndex != null) {
-    const most = maxFailedIndexes == null ? "" : `; at most ${say(maxFailedIndexes)} failed indexes`;
-    facts.push(["Retries", `${say(backoffLimitPerIndex)} for each index${most}`]);
-  } else facts.push(["Retries", say(backoffLimit)]);
+    facts.push(["backoffLimitPerIndex", say(backoffLimitPerIndex)]);
+    if (maxFailedIndexes != null) facts.push(["maxFailedIndexes", say(maxFailedIndexes)]);
+  } else facts.push(["backoffLimit", say(backoffLimit)]);
   facts.push(["Service account", serviceAccount]);
-  if (ttlSecondsAfterFinished != null) facts.push(["Kept", `${span(ttlSecondsAfterFinished * 1_000)} after its end`]);
+  if (ttlSecondsAfterFinished != null) facts.push(["ttlSecondsAfterFinished", `${say(ttlSecondsAfterFinished)} s`]);
   return facts;
+}
+
+// The failed indexes as text, in the API's notation.
+function drawFailedIndexes() {
+  const list = map.failedRanges();
+  if (list === rangesDrawn) return;
+  rangesDrawn = list;
+  const shown = list.slice(0, SHOWN_RANGES).join(", ");
+  const more = list.length - SHOWN_RANGES;
+  const text = element("span", `${shown}${more > 0 ? ` and ${count(more, "more range")}` : ""}`, { className: "ranges" });
+  const all = list.join(",");
+  const parts = [element("span", `Failed ${map.countOf("failed") === 1 ? "index" : "indexes"}: `, { className: "faint" }), text, " ", copyButton(all, text, "Copy all", "Copy all failed indexes")];
+  $("failed-indexes").replaceChildren(...(list.length ? [box("p", parts)] : []));
 }
 
 const CONDITION_COLUMNS = [
@@ -224,7 +286,7 @@ function drawConditions() {
 function drawWarnings() {
   const warnings = job.warnings ?? [];
   $("warnings-title").hidden = warnings.length === 0;
-  replaceIfOther($("warnings"), warnings.map(warningLine));
+  replaceIfOther($("warnings"), groupsOf(warnings).map(warningLine));
 }
 
 // What the controller waits for by itself: for its developers.

@@ -9,7 +9,10 @@ import { Table } from "./table.js";
 import { lively, timeElement } from "./times.js";
 
 // Above the list there is a button for each.
-const GROUPS = { "": "All", failed: "Failed", stalled: "Stalled", running: "Running", suspended: "Suspended", complete: "Complete", other: "Other" };
+const GROUPS = { "": "All", failed: "Failed", stalled: "Stalled", running: "Running", suspended: "Suspended", complete: "Complete", other: "Other states" };
+
+// The states in the last group are named, if there are at most so many.
+const NAMED = 2;
 
 const TAIL = 10; // characters of a name that are always shown
 
@@ -17,6 +20,7 @@ const TAIL = 10; // characters of a name that are always shown
 const ARRANGE = 10_000;
 
 const jobs = new Map();
+let byName = null; // made when a CronJob looks for its Jobs
 let table = null;
 let group = "";
 let isListening = false;
@@ -33,8 +37,15 @@ export function show({ view, parameters }) {
   isListening = true;
   listen("/ui/jobs", { jobs: take, cronjobs: cronJobs.take, seen: showRights }, () => {
     jobs.clear();
+    byName = null;
     cronJobs.forget();
   });
+}
+
+// A Job by its namespace and name, if the list has it.
+export function find(namespace, name) {
+  if (byName == null) byName = new Map([...jobs.values()].map((job) => [job.id, job]));
+  return byName.get(`${namespace}/${name}`);
 }
 
 export function leave() {
@@ -54,7 +65,7 @@ export function start() {
     { id: "progress", title: "Progress", down: true, of: share, cell: (job) => [bar(job), element("span", progress(job, ""), { className: "line" })] },
     { id: "failed", title: "Failed", isNumber: true, down: true, of: (job) => Math.max(job.failedIndexes ?? 0, job.failed ?? 0), cell: failed },
     { id: "active", title: "Active Pods", isNumber: true, down: true, of: (job) => job.active ?? 0, cell: active },
-    { id: "pace", title: "Pace", isNumber: true, down: true, of: (job) => pace(job).rate ?? 0, cell: (job) => lines(lively(() => paceWords(job)), lively(() => leftWords(job))) },
+    { id: "pace", title: "Completion rate", isNumber: true, down: true, of: (job) => pace(job).rate ?? 0, cell: (job) => lines(lively(() => paceWords(job)), lively(() => leftWords(job))) },
     { id: "duration", title: "Duration", isNumber: true, down: true, of: (job) => duration(job) ?? 0, cell: (job) => durationElement(job) },
     { id: "age", title: "Created", isNumber: true, down: true, of: (job) => job.at.created ?? 0, cell: (job) => (job.created ? timeElement(job.created) : "–") },
   ];
@@ -74,7 +85,7 @@ export function start() {
     return button;
   }));
   setInterval(() => jobs.size && !document.hidden && soon(arrange), ARRANGE);
-  cronJobs.start();
+  cronJobs.start(find);
 }
 
 function remember() {
@@ -117,6 +128,8 @@ function take({ new: changed, gone, more }) {
     jobs.set(job.uid, prepare(job, jobs.get(job.uid)));
   }
   for (const uid of gone) jobs.delete(uid);
+  byName = null;
+  soon(cronJobs.arrange);
   // The first of many are shown at once, and the rest together.
   if (!more || table.order.length === 0) soon(arrange);
 }
@@ -126,8 +139,10 @@ function arrange() {
   const all = [...jobs.values()];
   const counts = Object.fromEntries(Object.keys(GROUPS).map((name) => [name, 0]));
   let pods = 0;
+  const others = new Set();
   const fits = (job) => {
-    const of = stateOf(job).group;
+    const { group: of, text } = stateOf(job);
+    if (of === "other") others.add(text);
     counts[of]++;
     pods += job.active ?? 0;
     return (!group || of === group) && words.every((word) => job.low.includes(word));
@@ -136,7 +151,8 @@ function arrange() {
   counts[""] = all.length;
   Object.entries(GROUPS).forEach(([name, title], place) => {
     const button = $("groups").children[place];
-    setText(button, `${title} ${say(counts[name])}`);
+    const isNamed = name === "other" && others.size > 0 && others.size <= NAMED;
+    setText(button, `${isNamed ? [...others].sort().join(", ") : title} ${say(counts[name])}`);
     button.ariaPressed = String(group === name);
     button.hidden = counts[name] === 0 && group !== name && name !== "";
   });

@@ -1,7 +1,8 @@
 // The map: all indexes of a Job, by state.
 //
-// An index is one byte here, and one pixel of a picture that is drawn larger or smaller. Failed indexes are drawn as marks of
-// a size that can be seen, however small their cells are.
+// An index is one byte here, and one pixel of a picture that is drawn larger or smaller. The colours differ in lightness, and
+// cells that are large enough have a sign. A failed index that is too small to be seen has a pale halo: the full colour covers
+// its own cell only, so its share of the map is true.
 
 import { $, drawn, say, setText, soon } from "./common.js";
 
@@ -9,8 +10,22 @@ export const STATES = ["waiting", "pending", "running", "succeeded", "failed", "
 const CODE = Object.fromEntries(STATES.map((state, code) => [state, code]));
 const WORDS = { waiting: "waiting", pending: "pending", running: "running", succeeded: "succeeded", failed: "failed", backoff: "in backoff" };
 
-const MARK = 4; // CSS pixels: the side of a failed index' mark
-const MARKS_SHARE = 0.1; // of the map that marks cover at most, if fewer indexes than that have failed
+const SIGNS = 10; // CSS pixels: cells of this size have signs
+const AXIS = 36; // CSS pixels between two numbers of the axis
+const HIGH = 16; // CSS pixels: rows of this height have a number each
+
+// The signs of states, in a square of 16: a cross, a ring, a slash, a dot. States without one differ in lightness.
+const SIGN = {
+  pending: "M4 12 L12 4",
+  running: "M8 8 h.01",
+  failed: "M4 4 L12 12 M12 4 L4 12",
+  backoff: "M8 4 A4 4 0 1 1 7.99 4",
+};
+
+const MEANING = { pending: "pending: its Pod is being created, or does not run yet" };
+
+const MARK = 4; // CSS pixels: the side of a failed index' halo
+const MARKS_SHARE = 0.2; // of the map that halos cover at most, if fewer indexes than that have failed
 const MARKS = 30_000; // more are drawn as plain cells: they can be seen anyway
 const CELL = 28; // CSS pixels of a cell, where there are few
 const MOST = 40; // of a cell that is zoomed in
@@ -22,6 +37,9 @@ let picture = null; // one pixel for each index
 let columns = 1;
 let dirty = null; // rows of the picture that have changed
 let failedKnown = null; // the failed indexes, until one changes
+let rangesKnown = null; // the same as ranges
+let isOver = false;
+let signs = new Map(); // bitmaps of signs, by state and size
 let view = { x: 0, y: 0, scale: 1 };
 let palette = [];
 let onChoose = () => {};
@@ -29,7 +47,7 @@ let onMove = () => {};
 
 export const size = () => states.length;
 export const chosenIndex = () => chosen;
-export const wordOf = (index) => WORDS[STATES[states[index]]];
+export const wordOf = (index) => wordOfState(STATES[states[index]]);
 export const countOf = (state) => counts[CODE[state]];
 
 export function failedIndexes() {
@@ -39,12 +57,35 @@ export function failedIndexes() {
   return failedKnown;
 }
 
+// The failed indexes in the API's notation: "7", "70-75".
+export function failedRanges() {
+  if (rangesKnown) return rangesKnown;
+  const runs = [];
+  for (const index of failedIndexes()) {
+    const run = runs.at(-1);
+    if (run?.[1] === index - 1) run[1] = index;
+    else runs.push([index, index]);
+  }
+  rangesKnown = runs.map(([first, last]) => (first === last ? `${first}` : `${first}-${last}`));
+  return rangesKnown;
+}
+
+// An index without a Pod of a Job that is over does not wait.
+export function setOver(now) {
+  if (now === isOver) return;
+  isOver = now;
+  drawLegend();
+}
+
+const wordOfState = (state) => (isOver && state === "waiting" ? "not started" : WORDS[state]);
+
 export function begin(completions) {
   states = new Uint8Array(completions);
   counts = STATES.map(() => 0);
   counts[CODE.waiting] = completions;
   chosen = null;
   failedKnown = null;
+  rangesKnown = null;
   dirty = { first: 0, last: -1 };
   fit();
   drawLegend();
@@ -64,6 +105,7 @@ export function change(came) {
       dirty.last = Math.max(dirty.last, Math.floor((end - 1) / columns));
     });
     failedKnown = null;
+    rangesKnown = null;
   }
   soon(drawLegend);
   soon(draw);
@@ -175,18 +217,19 @@ function moved() {
 function drawLegend() {
   STATES.forEach((state, code) => {
     const button = $("legend").children[code].firstChild;
-    setText(button.lastChild, `${WORDS[state]} ${say(counts[code])}`);
+    setText(button.lastChild, `${wordOfState(state)} ${say(counts[code])}`);
     button.disabled = counts[code] === 0;
   });
-  const words = STATES.map((state, code) => `${say(counts[code])} ${WORDS[state]}`).join(", ");
+  const words = STATES.map((state, code) => `${say(counts[code])} ${wordOfState(state)}`).join(", ");
   $("map").setAttribute("aria-label", `Map of ${say(states.length)} indexes: ${words}`);
 }
 
 // A click on a state shows the next index in it.
 function legendItem(state) {
-  const swatch = drawn("svg", { viewBox: "0 0 1 1", "aria-hidden": "true" });
-  swatch.append(drawn("rect", { width: 1, height: 1, class: state }));
-  const button = Object.assign(document.createElement("button"), { type: "button", title: `Show the next index that is ${WORDS[state]}` });
+  const swatch = drawn("svg", { viewBox: "0 0 16 16", "aria-hidden": "true", class: state });
+  swatch.append(drawn("rect", { width: 16, height: 16, rx: 3 }));
+  if (SIGN[state]) swatch.append(drawn("path", { d: SIGN[state] }));
+  const button = Object.assign(document.createElement("button"), { type: "button", title: `Show the next index that is ${MEANING[state] ?? WORDS[state]}` });
   button.append(swatch, document.createElement("span"));
   button.onclick = () => {
     const code = CODE[state];
@@ -201,6 +244,7 @@ function legendItem(state) {
 
 function readPalette() {
   const style = getComputedStyle(document.documentElement);
+  signs = new Map();
   palette = STATES.map((state) => {
     const hex = style.getPropertyValue(`--${state}`).trim().slice(1);
     const [red, green, blue] = [0, 2, 4].map((at) => parseInt(hex.slice(at, at + 2), 16));
@@ -236,15 +280,18 @@ function draw() {
   const context = canvas.getContext("2d");
   context.setTransform(ratio, 0, 0, ratio, 0, 0);
   context.clearRect(0, 0, width, height);
+  // A pixel that stands for several indexes has the mean of their colours.
   context.imageSmoothingEnabled = view.scale < 1;
+  context.imageSmoothingQuality = "high";
   context.drawImage(picture, view.x, view.y, picture.width * view.scale, picture.height * view.scale);
   if (view.scale >= 7) drawGrid(context, width, height);
   drawMarks(context, width, height);
+  if (view.scale >= SIGNS) drawSigns(context, width, height);
+  drawAxis();
   if (chosen != null) drawChosen(context);
 }
 
-// The side of a failed index' mark. Marks cover at most a tenth of the map, or the share that has failed: they show where
-// failures are and do not make them look more.
+// The side of a failed index' halo. Halos cover at most a fifth of the map, or the share that has failed.
 function markSize() {
   const failed = counts[CODE.failed];
   if (failed === 0 || failed > MARKS) return view.scale;
@@ -252,20 +299,108 @@ function markSize() {
   return Math.max(view.scale, Math.min(MARK, view.scale * Math.sqrt(Math.max(share, MARKS_SHARE) / share)));
 }
 
+// The halos in a pale colour, and on them the cells in the full one.
 function drawMarks(context, width, height) {
   const side = markSize();
   if (side <= view.scale) return;
+  const style = getComputedStyle(document.documentElement);
   const grow = (side - view.scale) / 2;
-  context.fillStyle = getComputedStyle(document.documentElement).getPropertyValue("--failed");
+  context.fillStyle = style.getPropertyValue("--halo");
+  const ratio = devicePixelRatio;
+  const outwards = (from, to) => [Math.floor(from * ratio) / ratio, (Math.ceil(to * ratio) - Math.floor(from * ratio)) / ratio];
+  forFailed((x, y, long) => {
+    const [[left, wide], [top, high]] = [outwards(x - grow, x + long + grow), outwards(y - grow, y - grow + side)];
+    if (left < width && top < height && left + wide > 0 && top + high > 0) context.fillRect(left, top, wide, high);
+  });
+  // On whole pixels: a part of a pixel would be pale, too.
+  const snap = (from, size) => {
+    const start = Math.round(from * ratio);
+    return [start / ratio, Math.max(1, Math.round((from + size) * ratio) - start) / ratio];
+  };
+  context.fillStyle = style.getPropertyValue("--failed");
+  forFailed((x, y, long) => {
+    if (x >= width || y >= height || x + long <= 0 || y + side <= 0) return;
+    const [[left, wide], [top, high]] = [snap(x, long), snap(y, view.scale)];
+    context.fillRect(left, top, wide, high);
+  });
+}
+
+// Each run of failed indexes in a row: its place and its width.
+function forFailed(each) {
   const failed = failedIndexes();
   for (let place = 0; place < failed.length; place++) {
     const first = failed[place];
     const line = Math.floor(first / columns);
-    // Neighbours in a row are one rectangle.
     while (failed[place + 1] === failed[place] + 1 && Math.floor(failed[place + 1] / columns) === line) place++;
-    const [x, y] = [view.x + (first % columns) * view.scale - grow, view.y + line * view.scale - grow];
-    const long = (failed[place] - first) * view.scale + side;
-    if (x < width && y < height && x + long > 0 && y + side > 0) context.fillRect(x, y, long, side);
+    each(view.x + (first % columns) * view.scale, view.y + line * view.scale, (failed[place] - first + 1) * view.scale);
+  }
+}
+
+// The signs of the visible cells.
+function drawSigns(context, width, height) {
+  const [left, right] = [Math.max(0, Math.floor(-view.x / view.scale)), Math.min(columns, Math.ceil((width - view.x) / view.scale))];
+  const [top, bottom] = [Math.max(0, Math.floor(-view.y / view.scale)), Math.min(picture.height, Math.ceil((height - view.y) / view.scale))];
+  for (let line = top; line < bottom; line++) {
+    const end = Math.min(states.length, line * columns + right);
+    for (let index = line * columns + left; index < end; index++) {
+      const state = STATES[states[index]];
+      if (!SIGN[state]) continue;
+      context.drawImage(signOf(state), view.x + (index % columns) * view.scale, view.y + line * view.scale, view.scale, view.scale);
+    }
+  }
+}
+
+function signOf(state) {
+  const side = Math.ceil(view.scale * devicePixelRatio);
+  const key = `${state} ${side}`;
+  const known = signs.get(key);
+  if (known) return known;
+  if (signs.size > 100) signs.clear();
+  const made = new OffscreenCanvas(side, side);
+  const context = made.getContext("2d");
+  context.scale(side / 16, side / 16);
+  context.strokeStyle = getComputedStyle(document.documentElement).getPropertyValue(state === "pending" ? "--on-pending" : "--paper");
+  context.lineWidth = 2;
+  context.lineCap = "round";
+  if (state === "running") context.lineWidth = 5;
+  context.stroke(new Path2D(SIGN[state]));
+  signs.set(key, made);
+  return made;
+}
+
+// Round indexes at the left of the map, beside the rows that have them.
+function drawAxis() {
+  const canvas = $("axis");
+  const ratio = devicePixelRatio;
+  const [width, height] = [canvas.clientWidth, canvas.clientHeight];
+  canvas.width = Math.round(width * ratio);
+  canvas.height = Math.round(height * ratio);
+  const context = canvas.getContext("2d");
+  context.setTransform(ratio, 0, 0, ratio, 0, 0);
+  context.fillStyle = getComputedStyle(document.documentElement).getPropertyValue("--faint");
+  context.font = "11px system-ui, sans-serif";
+  context.textAlign = "right";
+  context.textBaseline = "middle";
+  const step = betweenNumbers();
+  const numbers = [];
+  for (let index = 0; index < states.length; index += step) {
+    const y = view.y + (Math.floor(index / columns) + 0.5) * view.scale;
+    if (y < 0 || y > height) continue;
+    numbers.push(index);
+    context.fillText(say(index), width - 6, Math.max(6, Math.min(height - 6, y)));
+    context.fillRect(width - 4, Math.round(y), 4, 1);
+  }
+  canvas.dataset.numbers = numbers.join(" ");
+  setText($("map-row"), states.length > columns ? `A row is ${say(columns)} indexes.` : "");
+}
+
+// A round number of indexes: not less than a row, and far enough apart to be read.
+function betweenNumbers() {
+  // High rows have their own first index each.
+  if (view.scale >= HIGH) return columns;
+  const least = columns * Math.max(1, AXIS / view.scale);
+  for (let power = 1; ; power *= 10) {
+    for (const digit of [1, 2, 5]) if (digit * power >= least) return digit * power;
   }
 }
 
@@ -358,7 +493,7 @@ function showTip(x, y, index) {
   $("tip").hidden = index == null;
   if (index == null) return;
   setText($("tip"), `${index}: ${wordOf(index)}`);
-  $("tip").style.left = `${Math.max(0, Math.min(x + 12, $("map").clientWidth - 150))}px`;
+  $("tip").style.left = `${$("map").offsetLeft + Math.max(0, Math.min(x + 12, $("map").clientWidth - 150))}px`;
   $("tip").style.top = `${y > 40 ? y - 36 : y + 24}px`;
 }
 

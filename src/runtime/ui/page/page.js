@@ -43,9 +43,9 @@ function showNothing(title, words) {
 async function showCluster() {
   const answer = await fetch("/ui/cluster").catch(() => null);
   if (!answer?.ok) return;
-  const { server, version, lakh, now } = await answer.json();
+  const { name, server, version, lakh, now } = await answer.json();
   times.setServerTime(now);
-  setText($("cluster"), `${server.replace(/^https?:\/\//, "").replace(/\/$/, "")} · ${version ? `Kubernetes ${version}` : "version unknown"}`);
+  setText($("cluster"), `${name ? `Cluster ${name} · ` : ""}${server.replace(/^https?:\/\//, "").replace(/\/$/, "")} · ${version ? `Kubernetes ${version}` : "version unknown"}`);
   $("cluster").title = `API server ${server}, lakh ${lakh}`;
 }
 

@@ -26,11 +26,12 @@ const COLUMNS = [
   { title: "Message", cell: (pod) => pod.message ?? each(pod, (it) => it.message), className: "message" },
 ];
 
+export const logs = (namespace, pod, container) => `kubectl logs -n ${namespace} ${pod}${container ? ` -c ${container}` : ""}`;
+
 function logsOf(namespace, pod) {
   const container = failedFirst(pod);
-  const which = pod.containers.length > 1 ? ` -c ${container.name}` : "";
   const previous = container && container.exitCode == null && container.restarts > 0 ? " --previous" : "";
-  return `kubectl logs -n ${namespace} ${pod.name}${which}${previous}`;
+  return logs(namespace, pod.name, pod.containers.length > 1 ? container.name : "") + previous;
 }
 
 async function read(path) {
@@ -105,7 +106,7 @@ async function readPods() {
   of.at = now();
   of.read = of.counts;
   const number = ++of.number;
-  setText($("pods-state"), "Reading …");
+  setText($("pods-state"), "Loading …");
   const { found, problem } = await read(`/ui/jobs/${of.path}/pods`);
   if (of !== job || number !== of.number) return;
   setText($("pods-state"), problem ? `The Pods cannot be read: ${problem}` : "");

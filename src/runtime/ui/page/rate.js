@@ -28,23 +28,20 @@ export function update(job) {
 export function draw() {
   if (!last) return;
   const took = samples.at(-1)[0] - samples[0][0];
-  const isOver = last.result != null;
   const gained = samples.at(-1)[1] - samples[0][1];
   // Of a Job that was over when the page was opened there is no history.
   const hasHistory = took >= LEAST && gained > 0;
-  $("rate").hidden = !hasHistory;
-  setText($("rate-note"), words(isOver, hasHistory, took));
-  if (hasHistory) drawBars();
+  $("throughput").hidden = !hasHistory;
+  if (!hasHistory) return;
+  setText($("rate-note"), words());
+  drawBars();
 }
 
-function words(isOver, hasHistory, took) {
+function words() {
   const time = duration(last);
   const average = time >= 1_000 && last.succeeded && !last.wasSuspended ? `${rate(last.succeeded / (time / 1_000))} succeeded on average over ${exactSpan(time)}` : "";
   const since = `since this page was opened at ${clockOf(new Date(samples[0][0]))}`;
-  if (hasHistory) return [`Pods that ended, per second, ${since}`, average].filter(Boolean).join("; ") + ".";
-  if (!isOver && took < LEAST) return `The chart shows the time since this page was opened at ${clockOf(new Date(samples[0][0]))}.`;
-  if (isOver) return ["No chart: the Job was over when this page was opened", average].filter(Boolean).join("; ") + ".";
-  return `No Pod has ended ${since}.`;
+  return [`Pods that ended, per second, ${since}`, average].filter(Boolean).join("; ") + ".";
 }
 
 // Bars of the same number of whole seconds each.

@@ -27,9 +27,17 @@ export function span(milliseconds) {
   return `${say(Math.floor(seconds / 86_400))} days`;
 }
 
-// To the second: "5 min 34 s".
+// Time that is left, rounded up: nothing is promised too early.
+export function spanUp(milliseconds) {
+  const seconds = Math.max(0, Math.ceil(milliseconds / 1000));
+  const unit = seconds < 120 ? 1 : seconds < 7_200 ? 60 : seconds < 172_800 ? 3_600 : 86_400;
+  return span(Math.ceil(seconds / unit) * unit * 1000);
+}
+
+// To the second: "5 min 34 s". Below two minutes as `span` says it: one time has one text.
 export function exactSpan(milliseconds) {
   const seconds = Math.max(0, Math.floor(milliseconds / 1000));
+  if (seconds < 120) return span(milliseconds);
   const parts = [[Math.floor(seconds / 86_400), "days"], [Math.floor(seconds / 3_600) % 24, "h"], [Math.floor(seconds / 60) % 60, "min"], [seconds % 60, "s"]];
   const first = parts.findIndex(([number]) => number > 0);
   return first < 0 ? "0 s" : parts.slice(first, first + 2).map(([number, unit]) => `${number} ${unit}`).join(" ");
@@ -61,7 +69,7 @@ export function absolute(time) {
 function relative(time) {
   const past = now() - time;
   if (Math.abs(past) < 1_000) return "now";
-  return past > 0 ? `${span(past)} ago` : `in ${span(-past)}`;
+  return past > 0 ? `${span(past)} ago` : `in ${spanUp(-past)}`;
 }
 
 function words(time) {

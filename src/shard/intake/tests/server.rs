@@ -1,7 +1,6 @@
-//! The server of these histories: Jobs and Pods as JSON, what calls do to them, and what the watches have yet to
-//! tell.
+//! The API server of these random histories: Jobs and Pods as JSON, the effects of requests, and pending watch events.
 //!
-//! It knows the few calls that a shard makes. Must not: know who calls, or judge.
+//! It implements only the requests that a shard makes. Must not: know the client, or check it.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -13,28 +12,28 @@ use crate::{
     wire::{ApiError, Call},
 };
 
-/// Where something is: namespace and name.
+/// Namespace and name.
 pub(super) type Place = (String, String);
 
-/// Jobs and Pods, in the order in which the watches of both are told here.
+/// Indexes of Jobs and Pods in [`Server::news`].
 pub(super) const JOBS: usize = 0;
 pub(super) const PODS: usize = 1;
 
-/// See the module's text.
+/// A small API server in memory. Every change has a version and is queued for the watch of its kind.
 #[derive(Debug, Default)]
 pub(super) struct Server {
     pub(super) version: u64,
     uids: u128,
     pub(super) jobs: BTreeMap<Place, Value>,
     pub(super) pods: BTreeMap<Place, Value>,
-    /// What the watches of Jobs and of Pods have yet to tell.
+    /// Pending watch events of Jobs and of Pods.
     pub(super) news: [VecDeque<(&'static str, Value)>; 2],
-    /// Pods that ended well while they were a Job's. One that leaves it and comes back may count once more: nobody
-    /// remembers.
+    /// Pods that succeeded while a Job owned them. A Pod that leaves its Job and comes back may count once more,
+    /// because no component remembers it.
     pub(super) succeeded: BTreeSet<(JobId, Uid, u32)>,
-    /// How often each Pod's owner has changed.
+    /// The number of owner changes of each Pod.
     moves: BTreeMap<Uid, u32>,
-    /// How many times Pods were deleted and freed by calls.
+    /// The number of deletions and finalizer removals by requests.
     pub(super) written: usize,
 }
 
@@ -59,7 +58,7 @@ pub(super) fn version(object: &Value) -> u64 {
     version.expect("a version")
 }
 
-/// Whose a Pod is, by its namespace and what it says itself.
+/// Returns the Job that a Pod names as its owner.
 pub(super) fn owner(pod: &Value) -> Option<JobId> {
     Some(JobId {
         uid: Uid::parse(text(pod, "/metadata/ownerReferences/0/uid"))?,
@@ -124,7 +123,7 @@ impl Server {
         Uid::from_u128(self.uids)
     }
 
-    /// Takes a version of an object, of which the watch will tell.
+    /// Stores a version of an object, and queues its watch event.
     pub(super) fn put(&mut self, kind: usize, mut object: Value) -> Value {
         self.version += 1;
         object["metadata"]["resourceVersion"] = json!(self.version.to_string());
@@ -164,7 +163,7 @@ impl Server {
         })
     }
 
-    /// Carries out a call; the object as it is then.
+    /// Applies a request. Returns the object after it.
     pub(super) fn handle(&mut self, call: &Call) -> Result<Value, ApiError> {
         let (path, _) = call.path.split_once('?').unwrap_or((&call.path, ""));
         let parts: Vec<&str> = path.split('/').collect();
@@ -192,7 +191,7 @@ impl Server {
         }
     }
 
-    /// A call names the Pod by its UID: another one of that name is not touched.
+    /// Checks that the request's UID is that of the Pod; another Pod of the name is not touched.
     fn meant(&self, at: &Place, meant: &str) -> Result<&Value, ApiError> {
         let pod = self.pods.get(at).ok_or_else(not_found)?;
         match Uid::parse(meant) == Some(uid(pod)) {

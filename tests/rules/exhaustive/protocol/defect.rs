@@ -1,45 +1,45 @@
-//! Defects that are planted into the protocol, each of which the search must find.
+//! Defines defects of the protocol. The search must find each of them.
 
 use lakh::decide::{End, Input, Stage};
 
-/// A step that is left out, comes too early, or is done wrongly.
+/// A step that is omitted, too early, or wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Defect {
-    /// A finalizer goes as soon as its Pod has ended.
+    /// A finalizer is removed as soon as its Pod has ended.
     FreedWhenEnded,
-    /// A finalizer goes while the status write that names its Pod is under way.
+    /// A finalizer is removed while the status write that names its Pod is in flight.
     FreedWhenNamed,
     /// A UID moves into the counter while the finalizer is on.
     CountedWhenNamed,
-    /// A UID moves into the counter once the removal was asked for.
+    /// A UID moves into the counter once the removal was requested.
     CountedWhenAsked,
     /// A Pod that is gone is not counted.
     GoneIsNotCounted,
     /// A UID stays on the list after it was counted.
     CountedStaysListed,
-    /// The server takes a status that was made on a version that is not the last.
+    /// The server accepts a status based on a version that is not the last.
     StaleStatusIsTaken,
     /// A status write that the server refused counts as written.
     RefusedIsWritten,
-    /// A Pod whose status write failed is not named again.
+    /// A Pod is not named again after its status write failed.
     NotNamedAgain,
-    /// A removal that had no answer counts as done.
+    /// A removal without a response counts as done.
     LostRemovalIsDone,
-    /// A removal that had no answer is not asked for again.
+    /// A removal without a response is not requested again.
     LostRemovalIsForgotten,
-    /// A controller that starts does not go by the list that it finds.
+    /// A starting controller ignores the list that it finds.
     ListForgottenAtStart,
-    /// A controller that starts decides before it has read which Pods there are.
+    /// A starting controller decides before it has listed the Pods.
     StartsWithoutPods,
-    /// A controller whose status is not the server's goes on with its own.
+    /// A controller continues with its own status though the server has another one.
     OthersStatusIgnored,
-    /// A controller that starts anew keeps the stages from before.
+    /// A controller that starts anew keeps the earlier stages.
     RenewKeepsStages,
     /// A Pod on the list that turns out to have succeeded is named again.
     ListedIsNamedAgain,
-    /// A Pod that was seen to be on the list is taken for one that ended just now.
+    /// A Pod found on the list counts as one that has just ended.
     WasListedIsNew,
-    /// A finalizer is taken to be off because the Pod is gone, and on again by older news.
+    /// A finalizer counts as removed because the Pod is gone, and as present again by an older event.
     NotFoundHasNoVersion,
     /// A Pod that is to go uncounted loses its finalizer though it has changed.
     StoppedGoesThoughChanged,
@@ -68,7 +68,7 @@ impl Defect {
         Self::StoppedGoesThoughChanged,
     ];
 
-    /// The table of stages with this defect in it.
+    /// The table of stages with this defect.
     pub(crate) fn after(self, stage: Stage, input: Input) -> Stage {
         match (self, stage, input) {
             (Self::ListedIsNamedAgain, Stage::Listed(End::Failure), Input::Seen) => {

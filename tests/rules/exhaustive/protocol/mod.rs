@@ -1,10 +1,9 @@
-//! The counting protocol at its bound: three Pods, two crashes, two faults, one deletion by a user, and a
-//! watch that is as late as it likes.
+//! Models the counting protocol at its bound: three Pods, two crashes, two faults, one deletion by a user, and a watch
+//! with any lag.
 //!
-//! How a Pod's stage goes on is the machine's own table, `Stage::after`. Around it is a model of what the
-//! machine does with it (`steps.rs`), to which `lockstep.rs` holds the real machine. `moves.rs` says what may
-//! come next, `search.rs` goes through it all, and `defect.rs` has the defects that must be found.
-//! docs/exhaustive.md says what is left out, and why.
+//! A Pod's stages follow the machine's own table, `Stage::after`. Around it, `steps.rs` models the machine, and
+//! `lockstep.rs` compares the real machine with that model. `moves.rs` lists the next steps, `search.rs` searches them
+//! all, and `defect.rs` has the defects that must be found. docs/exhaustive.md lists the omissions, with their reasons.
 
 mod defect;
 mod moves;
@@ -24,7 +23,7 @@ pub(super) use self::{
     steps::Rules,
 };
 
-/// All trouble that there is at the bound.
+/// All trouble at the bound.
 const BOUND: Budget = Budget {
     crashes: 2,
     faults: 2,
@@ -41,7 +40,7 @@ fn rules(indexed: bool, deleting_has_failed: bool, pods: usize) -> Rules {
     }
 }
 
-/// Looks at all that may come; tells how much that is.
+/// Searches all histories and prints their number.
 fn check(rules: Rules, most: Budget) -> Found {
     let began = Instant::now();
     let found = search(rules, most);
@@ -63,7 +62,7 @@ fn check(rules: Rules, most: Budget) -> Found {
     found
 }
 
-/// The same, and nothing is wrong.
+/// Searches all histories and expects no violation.
 fn check_whole(rules: Rules, most: Budget) {
     let found = check(rules, most);
     if let Some((wrong, way)) = found.wrong {

@@ -1,4 +1,4 @@
-//! Which steps may come next in a situation.
+//! Lists the possible next steps of a situation.
 
 use lakh::decide::End;
 
@@ -7,18 +7,18 @@ use super::{
     steps::{Rules, Step, Wrong},
 };
 
-/// How many times each kind of trouble may still come.
+/// The number of times that each kind of trouble may still happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Budget {
     pub(crate) crashes: u8,
     pub(crate) faults: u8,
     pub(crate) deletions: u8,
-    /// A Pod is one too many.
+    /// A Pod is found to be surplus.
     pub(crate) stops: u8,
 }
 
 impl Budget {
-    /// What is left after a step, if it may be taken.
+    /// The budget left after a step, if it allows the step.
     pub(crate) fn after(self, step: Step) -> Option<Self> {
         let mut left = self;
         let kind = match step {
@@ -32,7 +32,7 @@ impl Budget {
         Some(left)
     }
 
-    /// Whether it allows all that another one does.
+    /// Returns true if it allows everything that another one does.
     pub(crate) fn covers(self, other: Self) -> bool {
         other.crashes <= self.crashes
             && other.faults <= self.faults
@@ -41,7 +41,7 @@ impl Budget {
     }
 }
 
-/// All steps that may come next, if there may be any trouble.
+/// All possible next steps, if any trouble is allowed.
 pub(crate) fn next_steps(rules: Rules, state: &State) -> Vec<Step> {
     let mut steps = Vec::with_capacity(24);
     elsewhere(rules, state, &mut steps);
@@ -53,7 +53,7 @@ pub(crate) fn next_steps(rules: Rules, state: &State) -> Vec<Step> {
             steps.extend(may_go.map(Step::AskRemoval));
             let surplus = (0..PODS).filter(|at| state.may_stop(rules, *at));
             steps.extend(surplus.map(Step::Stop));
-            // It may always have something to tell, were it how many Pods are active.
+            // There may always be something to write, such as the number of active Pods.
             steps.extend((state.writing == Writing::None).then_some(Step::AskStatus));
         }
         Mode::Outdated => {
@@ -64,7 +64,7 @@ pub(crate) fn next_steps(rules: Rules, state: &State) -> Vec<Step> {
     steps
 }
 
-/// What the server, kubelets and people may do.
+/// Steps of the server, kubelets and users.
 fn elsewhere(rules: Rules, state: &State, steps: &mut Vec<Step>) {
     steps.extend([Step::Crash, Step::Edit]);
     let made = state.pods.iter().filter(|pod| pod.now != Sight::NEVER);
@@ -89,7 +89,7 @@ fn elsewhere(rules: Rules, state: &State, steps: &mut Vec<Step>) {
     steps.extend((0..state.strays).map(Step::WriteStray));
 }
 
-/// What a controller that starts has yet to read.
+/// The reads that a starting controller has yet to do.
 fn read_next(state: &State) -> impl Iterator<Item = Step> + use<> {
     let (pods, job) = match state.mode {
         Mode::Starting { pods, job } => (!pods, !job),
@@ -99,8 +99,8 @@ fn read_next(state: &State) -> impl Iterator<Item = Step> + use<> {
     pods.into_iter().chain(job.then_some(Step::ReadJob))
 }
 
-/// What the controller may hear. Of the Job it hears when no status is under way: what it would hear may be
-/// that status.
+/// The inputs that the controller may receive. Job events come only while no status write is in flight, since an event
+/// may be that status.
 fn hear(state: &State, steps: &mut Vec<Step>) {
     match state.writing {
         Writing::None => steps.extend((1..=state.versions).map(Step::HearJob)),
@@ -121,16 +121,16 @@ fn hear(state: &State, steps: &mut Vec<Step>) {
     }
 }
 
-/// Whether a status would have something to say of Pods.
+/// Returns true if a status would change something about Pods.
 fn has_status_to_write(state: &State, rules: Rules) -> bool {
     let mut pods = 0..PODS;
     state.writing == Writing::None && pods.any(|at| !state.next_change(rules, at).is_none())
 }
 
-/// Follows what happens if no trouble comes any more and all go on by turns, until there is less left to do
-/// on the server, or nothing: then all must be counted.
+/// Follows the course without further trouble, in which all components take turns. It must come to less work on the
+/// server, or to its end with all Pods counted.
 pub(crate) fn goes_on(rules: Rules, state: &State) -> Result<(), (Vec<Step>, Wrong)> {
-    /// More than all that can be heard, asked, done and answered at once.
+    /// More than the number of steps for all pending inputs, requests, writes and responses.
     const ENOUGH: usize = 60;
     let mut state = *state;
     let mut way = Vec::new();

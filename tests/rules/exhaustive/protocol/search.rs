@@ -1,7 +1,7 @@
-//! Goes through every situation that can be reached, those with less trouble first, and those that are nearer.
+//! Searches all reachable situations: those with less trouble first, then the nearer ones.
 //!
-//! A situation is looked at again only if more trouble may still come than each time before: all that can
-//! come of it with less was looked at then.
+//! A situation is examined again only if more trouble may still come than each time before. Everything that follows
+//! with less was examined then.
 
 use std::{collections::VecDeque, fmt::Write as _};
 
@@ -11,36 +11,36 @@ use super::{
     steps::{Rules, Step, Wrong},
 };
 
-/// What was found.
+/// The result of a search.
 #[derive(Debug)]
 pub(crate) struct Found {
-    /// Different situations, whatever trouble may still come.
+    /// Number of different situations, whatever trouble may still come.
     pub(crate) situations: usize,
-    /// How often one was looked at: again where more trouble, or another kind, may still come.
+    /// Number of examinations. A situation is examined again if more trouble, or another kind, may still come.
     pub(crate) looks: usize,
     pub(crate) steps: u64,
-    /// How many bytes were held at the end.
+    /// Bytes held at the end.
     pub(crate) bytes: usize,
-    /// What is wrong, and the shortest way to it.
+    /// The violation, and the shortest history that leads to it.
     pub(crate) wrong: Option<(Wrong, String)>,
 }
 
 struct Search {
     rules: Rules,
-    /// The most trouble first; none comes after one that it covers.
+    /// In order, the most trouble first; none comes after one that it covers.
     budgets: Vec<Budget>,
     seen: Table,
-    /// By look: from which one its situation was reached first, and by which step.
+    /// For each examination, the one from which its situation was reached first, and the step between them.
     came: Vec<(u32, Step)>,
-    /// By budget, what is still to be looked at.
+    /// The situations still to be examined, by budget.
     waiting: Vec<VecDeque<(Packed, u32, Step)>>,
     steps: u64,
 }
 
-/// Nothing comes before the first.
+/// The first situation has no predecessor.
 const NONE: u32 = u32::MAX;
 
-/// Looks at all that can be reached, or until something is wrong.
+/// Searches everything reachable, or until there is a violation.
 pub(crate) fn search(rules: Rules, most: Budget) -> Found {
     let budgets = budgets(most);
     let mut search = Search {
@@ -84,7 +84,7 @@ fn budgets(most: Budget) -> Vec<Budget> {
 
 impl Search {
     fn run(&mut self) -> Option<(Wrong, String)> {
-        // No step leads to the first.
+        // No step leads to the first situation.
         self.waiting[0].push_back((State::new().packed(), NONE, Step::Crash));
         for number in 0..self.budgets.len() {
             let budget = self.budgets[number];
@@ -114,7 +114,7 @@ impl Search {
         None
     }
 
-    /// Takes each step that may come next.
+    /// Takes each possible next step.
     fn look(&mut self, state: &State, budget: Budget, at: u32) -> Result<(), (Vec<Step>, Wrong)> {
         for step in next_steps(self.rules, state) {
             let Some(left) = budget.after(step) else {
@@ -136,7 +136,8 @@ impl Search {
         Ok(())
     }
 
-    /// The steps that lead to a look, and some more. Pods are named by their place in the situation before.
+    /// Formats the steps that lead to an examination, and some more. Pods are identified by their place in the
+    /// situation before.
     fn tell(&self, at: u32, more: &[Step]) -> String {
         let mut way = Vec::new();
         let mut at = at;
@@ -153,13 +154,13 @@ impl Search {
     }
 }
 
-/// What was seen, by digest.
+/// The situations seen, by digest.
 struct Table {
     slots: Vec<Seen>,
     len: usize,
 }
 
-/// For which budgets a situation was looked at, and for which it waits.
+/// The budgets for which a situation was examined, and for which it waits.
 #[derive(Clone, Copy, Default)]
 struct Seen {
     digest: u64,
@@ -184,7 +185,7 @@ impl Table {
         place
     }
 
-    /// The entry of a digest, which is new if nothing was noted in it.
+    /// The entry of a digest. It is new if nothing is noted in it.
     fn entry(&mut self, digest: u64) -> &mut Seen {
         let digest = digest.max(1);
         let mut place = Self::place(&self.slots, digest);

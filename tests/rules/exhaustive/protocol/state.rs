@@ -1,32 +1,32 @@
-//! One situation of the counting protocol: what the server has of each Pod, what the controller has heard of
-//! it, how far it has counted it, and what is on its way between the two.
+//! Represents one situation of the counting protocol: each Pod on the server, in the controller's cache and in the
+//! statuses, and everything in flight between server and controller.
 //!
-//! A Pod's share is less than 128 bits, the rest less than 32. Pods are interchangeable, so a situation is kept with its Pods
-//! sorted.
+//! A Pod takes less than 128 bits, the rest less than 32. Pods are interchangeable, so a situation is kept with its
+//! Pods sorted.
 
 use lakh::decide::{End, Stage};
 
-/// The most Pods.
+/// Maximum number of Pods.
 pub(crate) const PODS: usize = 3;
 
-/// The most status writes that may still arrive though nobody waits for them: one for each fault and crash.
+/// Maximum number of status writes that may still arrive without a waiting controller: one for each fault and crash.
 pub(crate) const STRAYS: usize = 4;
 
-/// The most versions of the Job, or of a Pod, that are there to be heard of.
+/// Maximum number of undelivered versions of the Job, or of a Pod.
 pub(crate) const NEWS: usize = 4;
 
-/// What there is of a Pod, on the server or as it was heard of: two bits of phase, then flags.
+/// The state of a Pod, on the server or in an event: two bits of phase, then flags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sight(u8);
 
 impl Sight {
-    /// It was not made yet, or was never heard of.
+    /// It was not created yet, or no event was received.
     pub(crate) const NEVER: Self = Self(3);
     pub(crate) const GONE: Self = Self(7);
-    /// It is there without its finalizer, and was not deleted before.
+    /// It exists without its finalizer, and was not deleted before.
     pub(crate) const FREED: Self = Self(0);
     const FREED_DELETING: Self = Self(8);
-    /// No news.
+    /// No event.
     pub(crate) const NOTHING: Self = Self(15);
     /// New, with its finalizer.
     pub(crate) const NEW: Self = Self(4);
@@ -39,12 +39,12 @@ impl Sight {
         }
     }
 
-    /// Whether it has its finalizer. Without, nothing of what happens to it matters any more.
+    /// Returns true if it has its finalizer. Without it, nothing that happens to the Pod matters any more.
     pub(crate) fn has_finalizer(self) -> bool {
         self.0 & 4 != 0 && self != Self::GONE
     }
 
-    /// Whether it is there without its finalizer.
+    /// Returns true if it exists without its finalizer.
     pub(crate) fn is_freed(self) -> bool {
         self == Self::FREED || self == Self::FREED_DELETING
     }
@@ -65,7 +65,7 @@ impl Sight {
         Self(self.0 | 8)
     }
 
-    /// An object that is to go is gone without its finalizer once its kubelet is done.
+    /// An object that is being deleted is gone without its finalizer once its kubelet is done.
     pub(crate) fn freed(self) -> Self {
         match (self.is_deleting(), self.end()) {
             (true, Some(_)) => Self::GONE,
@@ -75,7 +75,7 @@ impl Sight {
     }
 }
 
-/// What a status says of a Pod.
+/// The record of a Pod in a status.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Count {
     #[default]
@@ -86,96 +86,95 @@ pub(crate) enum Count {
     Counted(End),
 }
 
-/// What a status write changes for a Pod: names it, or moves its UID from the list into the counter.
+/// The change of a Pod by a status write: it is named, or its UID moves from the list into the counter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Change {
     pub(crate) names: Option<End>,
     pub(crate) counts: bool,
 }
 
-/// How far the removal of a Pod's finalizer has come that the controller waits for.
+/// The progress of the removal of a finalizer that the controller waits for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Removal {
     #[default]
     None,
     Sent,
-    /// The Pod goes uncounted: the server does it only if the Pod is as the controller knew it.
+    /// The Pod goes uncounted: the server removes it only if the Pod is as the controller knew it.
     SentIfUnchanged,
     /// The server will refuse it: the Pod has changed.
     Outdated,
-    /// The server has done it; its answer is on the way.
+    /// The server has done it; its response is in flight.
     Done,
-    /// The answer is on the way that the Pod is gone.
+    /// The response that the Pod is gone is in flight.
     NotFound,
 }
 
-/// How far the status write has come that the controller waits for.
+/// The progress of the status write that the controller waits for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Writing {
     #[default]
     None,
-    /// The server will take it.
+    /// The server will accept it.
     Sent,
     /// The server will refuse it: the Job has changed.
     Outdated,
-    /// The server has it; its answer is on the way.
+    /// The server has it; its response is in flight.
     Done,
 }
 
-/// See the module's text.
+/// A Pod in a situation: its state on the server and in the cache, its counting, and its part of everything in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pod {
-    /// As the server has it.
+    /// Its state on the server.
     pub(crate) now: Sight,
-    /// What the server's status says of it.
+    /// Its record in the server's status.
     pub(crate) count: Count,
-    /// As the controller has heard of it last.
+    /// Its state in the controller's cache.
     pub(crate) known: Sight,
-    /// What the watch is still to tell.
+    /// Undelivered events.
     pub(crate) news: [Sight; NEWS],
     pub(crate) stage: Stage,
-    /// What the status says of it that the controller goes by.
+    /// Its record in the status that the controller knows.
     pub(crate) base: Count,
     pub(crate) removal: Removal,
-    /// A removal for which nobody waits may still arrive.
+    /// A removal without a waiting controller may still arrive.
     pub(crate) stray_removal: bool,
-    /// Likewise one that is done only if the Pod has not changed.
+    /// The same for a removal that requires an unchanged Pod.
     pub(crate) stray_if_unchanged: bool,
     /// Its part of the status write.
     pub(crate) change: Change,
-    /// Its part of status writes that may still arrive though nobody waits for them.
+    /// Its part of status writes that may still arrive without a waiting controller.
     pub(crate) strays: [Change; STRAYS],
-    /// What newer statuses say of it of which the controller is still to hear.
+    /// Its records in newer statuses that the controller has not received yet.
     pub(crate) statuses: [Count; NEWS],
 }
 
-/// How far the controller is.
+/// The mode of the controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// It has just started, and has or has not read which Pods there are, and the Job.
+    /// It has just started, and has or has not read the Pods and the Job.
     Starting {
         pods: bool,
         job: bool,
     },
     Running,
-    /// Somebody else wrote the status: it decides nothing until nothing is under way, then starts anew.
+    /// Another client wrote the status. The controller decides nothing while writes are in flight, then starts anew.
     Outdated,
 }
 
-/// See the module's text.
+/// One situation: all Pods, and the state of the controller, its status writes and the Job's versions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct State {
     pub(crate) pods: [Pod; PODS],
     pub(crate) mode: Mode,
     pub(crate) writing: Writing,
     pub(crate) strays: usize,
-    /// How many versions of the Job the controller is still to hear of, and for each whether its status is
-    /// another one.
+    /// Number of versions of the Job that the controller has not received yet. For each, true if its status differs.
     pub(crate) versions: usize,
     pub(crate) differs: [bool; NEWS],
 }
 
-/// A situation as it is kept.
+/// A situation in its stored form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Packed {
     pods: [u128; PODS],
@@ -212,14 +211,14 @@ impl Pod {
         self.news[len] = self.now;
     }
 
-    /// Drops the first news.
+    /// Drops the first events.
     pub(crate) fn drop_news(&mut self, count: usize) {
         self.news.rotate_left(count);
         self.news[NEWS - count..].fill(Sight::NOTHING);
     }
 
-    /// The same without what cannot matter any more: once the controller knows that the finalizer is off, and
-    /// is not to hear otherwise, no answer tells more, and to be settled is to be left alone.
+    /// Removes everything that cannot matter any more. This applies once the controller knows that the finalizer is
+    /// off, and no event denies it. Then responses add nothing, and a settled Pod is like one left alone.
     fn at_rest(mut self) -> Self {
         let is_off = self.known.is_freed() || self.known == Sight::GONE;
         if is_off && !self.news().iter().any(|news| news.has_finalizer()) {
@@ -328,7 +327,7 @@ impl Packed {
         }
     }
 
-    /// 64 bits that tell it from others.
+    /// A digest of 64 bits that identifies the situation.
     pub(crate) fn digest(&self) -> u64 {
         let mut digest = u64::from(self.rest) ^ 0x9e37_79b9_7f4a_7c15;
         let halves = self
@@ -417,7 +416,7 @@ impl Change {
     }
 }
 
-/// Numbers of few bits in one of many.
+/// Packs small numbers into a large one.
 #[derive(Debug, Default)]
 struct Bits {
     value: u128,

@@ -1,7 +1,7 @@
-//! The single steps of the counting protocol: what server, kubelets and people do, and what the controller
-//! hears and asks for. How a Pod's stage goes on is the controller's own table, `Stage::after`.
+//! Implements the single steps of the counting protocol: those of the server, kubelets and users, and the controller's
+//! inputs and requests. A Pod's stages follow the controller's own table, `Stage::after`.
 //!
-//! Must not: choose which step comes next.
+//! Must not: choose the next step.
 
 use lakh::decide::{End, Input, Shown, Stage};
 
@@ -10,63 +10,63 @@ use super::{
     state::{Change, Count, Mode, NEWS, PODS, Pod, Removal, STRAYS, Sight, State, Writing},
 };
 
-/// What kind of Job it is.
+/// The kind of a Job.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rules {
     /// Its successes are named by index.
     pub(crate) indexed: bool,
     /// A Pod that is being deleted has failed (`podReplacementPolicy: TerminatingOrFailed`).
     pub(crate) deleting_has_failed: bool,
-    /// How many Pods are made at most.
+    /// Maximum number of Pods.
     pub(crate) pods: usize,
     pub(crate) defect: Option<Defect>,
 }
 
-/// One thing that happens; Pods are named by their place.
+/// One event. Pods are identified by their place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     Make(usize),
     Exit(usize, End),
-    /// The server takes a finalizer off, as the controller asked.
+    /// The server removes a finalizer, as the controller requested.
     Remove(usize),
     RemoveStray(usize),
     RemoveStrayIfUnchanged(usize),
-    /// The server takes the status, or refuses it because the Job has changed.
+    /// The server accepts the status, or refuses it because the Job has changed.
     Write,
     WriteStray(usize),
 
-    /// A controller that starts reads which Pods there are.
+    /// A starting controller lists the Pods.
     ReadPods,
     ReadJob,
-    /// The controller hears that a finalizer is off.
+    /// The controller receives the response that a finalizer is off.
     HearRemoved(usize),
-    /// It hears that a finalizer is on because the Pod has changed.
+    /// It receives the response that a finalizer stays because the Pod has changed.
     HearChanged(usize),
-    /// It hears so many news of a Pod, and looks at it.
+    /// It receives this many events of a Pod, and looks at the Pod.
     HearPod(usize, usize),
-    /// It hears how its status write ended.
+    /// It receives the outcome of its status write.
     HearWritten,
-    /// It hears so many news of the Job.
+    /// It receives this many events of the Job.
     HearJob(usize),
-    /// A controller whose status is not the server's starts anew from what it knows.
+    /// A controller with a status that is not the server's starts anew from its cache.
     Renew,
     AskRemoval(usize),
     AskStatus,
 
-    /// There are more Pods than a user wants now: this one is to go, uncounted.
+    /// There are more Pods than a user wants now: this one goes uncounted.
     Stop(usize),
 
     /// A user deletes a Pod.
     Delete(usize),
-    /// There is no answer in time to a removal.
+    /// A removal has no response in time.
     LoseRemoval(usize),
     LoseStatus,
-    /// Somebody changes an annotation of the Job.
+    /// A user changes an annotation of the Job.
     Edit,
     Crash,
 }
 
-/// What is wrong.
+/// A violation.
 pub(crate) type Wrong = &'static str;
 
 type Taken = Result<(), Wrong>;
@@ -75,9 +75,9 @@ fn demand(holds: bool, wrong: Wrong) -> Taken {
     if holds { Ok(()) } else { Err(wrong) }
 }
 
-/// The server, the kubelets, a user.
+/// Steps of the server, the kubelets and a user.
 impl State {
-    /// A Job whose Pods are all still to be made, and a controller that knows that.
+    /// A Job without any Pods yet, and a controller that knows that.
     pub(crate) fn new() -> Self {
         Self {
             pods: [Pod::new(Sight::NEVER); PODS],
@@ -120,7 +120,7 @@ impl State {
         Ok(())
     }
 
-    /// Changes a Pod; the watch will tell, unless the controller knows that its finalizer is off.
+    /// Changes a Pod. The watch delivers the change, unless the controller has yet to list the Pods.
     fn change(&mut self, at: usize, change: impl FnOnce(Sight) -> Sight) {
         let is_read = !matches!(self.mode, Mode::Starting { pods: false, .. });
         let pod = &mut self.pods[at];
@@ -137,7 +137,7 @@ impl State {
         }
     }
 
-    /// Takes a finalizer off: of a Pod that was named, or that goes `uncounted` and has not ended.
+    /// Removes a finalizer: of a Pod that was named, or that goes `uncounted` and has not ended.
     fn remove_finalizer(&mut self, at: usize, uncounted: bool) -> Taken {
         let pod = &self.pods[at];
         if pod.now.has_finalizer() {
@@ -150,7 +150,7 @@ impl State {
         Ok(())
     }
 
-    /// The server takes a status: for each Pod what it was made on, and what it changes.
+    /// The server accepts a status. `change` returns the record of a Pod that it is based on, and its change.
     fn write(&mut self, rules: Rules, change: impl Fn(&Pod) -> (Count, Change)) -> Taken {
         for pod in &mut self.pods {
             let (base, change) = change(pod);
@@ -161,7 +161,7 @@ impl State {
         Ok(())
     }
 
-    /// The Job is another: status writes on top of the one before will be refused.
+    /// Creates a version of the Job. Status writes based on the previous one will be refused.
     fn next_version(&mut self, differs: bool) {
         let watched = !matches!(self.mode, Mode::Starting { job: false, .. });
         self.strays = 0;
@@ -184,7 +184,7 @@ impl State {
         self.versions += usize::from(watched);
     }
 
-    /// The controller dies, and another starts. What it had asked for may still arrive.
+    /// Crashes the controller and starts another. Requests in flight may still arrive.
     fn crash(&mut self) {
         self.let_status_stray();
         for pod in &mut self.pods {
@@ -205,9 +205,9 @@ impl State {
         self.drop_versions(self.versions);
     }
 
-    /// Nobody waits for the status write any more. One that can be taken may still arrive.
+    /// The controller stops waiting for the status write. It may still arrive if the server can accept it.
     fn let_status_stray(&mut self) {
-        // Of those that say the same the server takes one.
+        // Of equal ones the server accepts one.
         let mut strays = 0..self.strays;
         let is_new = |stray| self.pods.iter().any(|pod| pod.strays[stray] != pod.change);
         if self.writing == Writing::Sent && strays.all(is_new) {
@@ -232,7 +232,7 @@ impl State {
         }
     }
 
-    /// How much is left to do on the server. It never grows but by a new Pod.
+    /// The amount of work left on the server. Only a new Pod increases it.
     pub(crate) fn left(&self) -> usize {
         let left = |pod: &Pod| {
             let named = match pod.count {
@@ -246,7 +246,7 @@ impl State {
         made.map(left).sum()
     }
 
-    /// Whether all is done: each Pod is counted, or went uncounted.
+    /// Returns true if everything is done: each Pod is counted, or went uncounted.
     pub(crate) fn is_over(&self) -> bool {
         let is_over = |pod: &Pod| {
             let listed = matches!(pod.count, Count::Listed(_));
@@ -256,7 +256,7 @@ impl State {
     }
 }
 
-/// What the server's status says of a Pod after a write, if that may be.
+/// A Pod's record in the server's status after a write, if the write is valid.
 fn judge(rules: Rules, pod: &Pod, base: Count, change: Change) -> Result<Count, Wrong> {
     if let Some(end) = change.names {
         demand(pod.count == Count::Unnamed, "a Pod is named twice")?;
@@ -283,7 +283,7 @@ fn judge(rules: Rules, pod: &Pod, base: Count, change: Change) -> Result<Count, 
     }
 }
 
-/// What a status says of a Pod that it names.
+/// The record of a Pod in a status that names it.
 fn named(rules: Rules, end: End) -> Count {
     match end {
         End::Success if rules.indexed => Count::Counted(end),
@@ -292,7 +292,7 @@ fn named(rules: Rules, end: End) -> Count {
 }
 
 impl Pod {
-    /// Nobody waits for the removal of its finalizer any more. It may still arrive.
+    /// The controller stops waiting for the removal of its finalizer. It may still arrive.
     fn let_removal_stray(&mut self) {
         match self.removal {
             Removal::Sent => self.stray_removal |= self.now.has_finalizer(),
@@ -303,7 +303,7 @@ impl Pod {
     }
 }
 
-/// The controller.
+/// Steps of the controller.
 impl State {
     fn control(&mut self, rules: Rules, step: Step) -> Taken {
         match step {
@@ -340,7 +340,7 @@ impl State {
         Ok(())
     }
 
-    /// A controller that starts has read something more.
+    /// Ends a read of a starting controller.
     fn read(&mut self, rules: Rules, pods_too: bool, job_too: bool) {
         let Mode::Starting { pods, job } = self.mode else {
             unreachable!("it starts");
@@ -353,7 +353,7 @@ impl State {
         }
     }
 
-    /// A new machine hears of all Pods.
+    /// Passes all Pods to a new machine.
     fn start(&mut self, rules: Rules) {
         self.mode = Mode::Running;
         for at in 0..PODS {
@@ -374,10 +374,10 @@ impl State {
         let pod = &mut self.pods[at];
         let answer = std::mem::take(&mut pod.removal);
         if answer == Removal::Done {
-            // What the watch is still to tell is older, or tells nothing more.
+            // Undelivered events are older, or add nothing.
             pod.drop_news(pod.news().len());
         } else if rules.defect != Some(Defect::NotFoundHasNoVersion) {
-            // That it is gone the watch tells.
+            // The watch reports that it is gone.
             return;
         }
         pod.known = Sight::FREED;
@@ -397,7 +397,7 @@ impl State {
         }
     }
 
-    /// A finalizer is still on, or nobody knows. One that was to go uncounted is looked at again.
+    /// Handles a finalizer that is still on, or an unknown outcome. A Pod that was to go uncounted is looked at again.
     pub(crate) fn removal_refused(&mut self, rules: Rules, at: usize) {
         let pod = &mut self.pods[at];
         let was_stopped = pod.stage == Stage::Stopped;
@@ -431,7 +431,7 @@ impl State {
         Ok(())
     }
 
-    /// The status write ended: the server has it, or refused it.
+    /// Handles the outcome of the status write: the server has it, or refused it.
     fn hear_written(&mut self, rules: Rules) {
         let written =
             self.writing == Writing::Done || (rules.defect == Some(Defect::RefusedIsWritten));
@@ -444,7 +444,7 @@ impl State {
         self.written(rules);
     }
 
-    /// The server has the status.
+    /// Applies a status that the server has.
     pub(crate) fn written(&mut self, rules: Rules) {
         self.writing = Writing::None;
         for at in 0..PODS {
@@ -463,7 +463,7 @@ impl State {
         }
     }
 
-    /// Nobody knows whether the server has the status, or will have it.
+    /// Handles a status write of unknown outcome, which may still arrive.
     pub(crate) fn not_written(&mut self, rules: Rules) {
         self.let_status_stray();
         if rules.defect == Some(Defect::NotNamedAgain) {
@@ -504,7 +504,7 @@ impl State {
         };
     }
 
-    /// What the next status would change for a Pod.
+    /// The change of a Pod by the next status.
     pub(crate) fn next_change(&self, rules: Rules, at: usize) -> Change {
         let pod = &self.pods[at];
         let listed = matches!(pod.base, Count::Listed(_));
@@ -526,20 +526,20 @@ impl State {
         }
     }
 
-    /// Whether the removal of a finalizer is under way.
+    /// Returns true if the removal of a finalizer is in flight.
     pub(crate) fn is_removing(&self) -> bool {
         let mut pods = self.pods.iter();
         pods.any(|pod| pod.removal != Removal::None)
     }
 
-    /// Whether a Pod may be found to be one too many.
+    /// Returns true if a Pod may be found to be surplus.
     pub(crate) fn may_stop(&self, rules: Rules, at: usize) -> bool {
         let pod = &self.pods[at];
         let has_failed = rules.deleting_has_failed && pod.known.is_deleting();
         pod.stage == Stage::Live && pod.known.lives() && !has_failed
     }
 
-    /// Whether a Pod's finalizer may be asked to go.
+    /// Returns true if the controller may request the removal of a Pod's finalizer.
     pub(crate) fn may_ask_removal(&self, rules: Rules, at: usize) -> bool {
         let pod = &self.pods[at];
         let may = pod.stage.may_be_freed()
@@ -551,7 +551,7 @@ impl State {
         may && pod.known.has_finalizer() && pod.removal == Removal::None
     }
 
-    /// The machine looks at what is known of a Pod, as `Counting::handle_pod` does.
+    /// Looks at the cached Pod, as `Counting::handle_pod` does.
     pub(crate) fn look(&mut self, rules: Rules, at: usize) {
         if self.mode != Mode::Running {
             return;
@@ -575,7 +575,7 @@ impl State {
     }
 }
 
-/// What the controller makes of what is known of a Pod.
+/// The controller's input for the cached state of a Pod.
 fn input(rules: Rules, pod: &Pod) -> Input {
     if pod.known == Sight::GONE {
         return Input::Gone;

@@ -1,20 +1,19 @@
-//! `metadata.managedFields`: who owns which fields.
+//! Stores the entries of `metadata.managedFields`: each manager with its fields.
 //!
-//! Responsible for: its JSON form, its order, and the limit to how many there are. Must not: decide
-//! who comes to own what.
+//! Responsible for: their JSON form, their order, and their maximum number. Must not: assign fields to managers.
 
 use serde_json::Value;
 
 use super::set::FieldSet;
 use crate::apiserver::object::Tree;
 
-/// Most managers that updated and are kept apart; the oldest are taken together.
+/// The largest number of entries with the operation `Update`; the oldest are merged into one.
 const MAX_UPDATERS: usize = 10;
 
-/// Who stands for those that were taken together.
+/// The manager name of the merged entry.
 const ANCIENT: &str = "ancient-changes";
 
-/// How a manager came to own fields. Those that applied come first.
+/// The operation by which a manager owns fields. `Apply` sorts first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[doc(alias = "ManagedFieldsOperationType")]
 pub(super) enum ManagerOperation {
@@ -22,7 +21,7 @@ pub(super) enum ManagerOperation {
     Update,
 }
 
-/// The owner of fields: everything that identifies an entry.
+/// The owner of fields: the identity of an entry.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[doc(alias = "managerIdentifier")]
 pub(super) struct FieldManager {
@@ -32,16 +31,16 @@ pub(super) struct FieldManager {
     pub(super) subresource: String,
 }
 
-/// What one manager owns.
+/// The fields of one manager.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) owner: FieldManager,
-    /// When it last took fields; empty if it has changed none.
+    /// The time of the manager's last change; empty if it has changed none.
     pub(super) time: String,
     pub(super) fields: FieldSet,
 }
 
-/// The one form in which fields are written.
+/// The only supported format of fields.
 const FIELDS_TYPE: &str = "FieldsV1";
 
 /// All entries of an object.
@@ -49,13 +48,13 @@ const FIELDS_TYPE: &str = "FieldsV1";
 pub(super) struct Entries(pub(super) Vec<Entry>);
 
 impl Entries {
-    /// Reads `managedFields`; `None` if it says what nobody understands.
+    /// Parses `managedFields`; `None` if an entry is invalid.
     pub(super) fn read(value: &Value) -> Option<Self> {
         let entries = value.as_array()?.iter().map(Entry::read);
         Some(Self(entries.collect::<Option<_>>()?))
     }
 
-    /// Whether `managedFields` as sent asks to forget all managers.
+    /// Returns true if the `managedFields` of a request reset all managers.
     pub(super) fn is_reset(value: &Value) -> bool {
         match value.as_array().map(Vec::as_slice) {
             Some([]) => true,
@@ -69,18 +68,18 @@ impl Entries {
         self.0.iter().find(|entry| entry.owner == *owner)
     }
 
-    /// Puts in an entry in place of the owner's last one.
+    /// Inserts an entry and removes the owner's previous one.
     pub(super) fn set(&mut self, entry: Entry) {
         self.0.retain(|known| known.owner != entry.owner);
         self.0.push(entry);
     }
 
-    /// Drops those who own nothing.
+    /// Removes entries without fields.
     pub(super) fn drop_empty(&mut self) {
         self.0.retain(|entry| !entry.fields.is_empty());
     }
 
-    /// Takes the oldest of many managers together.
+    /// Merges the oldest `Update` entries if there are too many.
     pub(super) fn cap(&mut self) {
         let (mut updaters, mut rest): (Vec<Entry>, Vec<Entry>) = std::mem::take(&mut self.0)
             .into_iter()
@@ -103,7 +102,7 @@ impl Entries {
         self.0 = rest;
     }
 
-    /// The entries as `managedFields`, in order.
+    /// The sorted entries as `managedFields`.
     pub(super) fn write(mut self) -> Value {
         self.0.sort_by(|a, b| a.place().cmp(&b.place()));
         self.0.into_iter().map(Entry::write).collect()
@@ -111,8 +110,8 @@ impl Entries {
 }
 
 impl Entry {
-    /// Every write of a Job comes by here, so entries are read and written by hand: a derived reader goes through an
-    /// entry twice, and copies it.
+    /// Parses an entry by hand, because every write of a Job does this: a derived `Deserialize` would read and copy an
+    /// entry twice.
     fn read(entry: &Value) -> Option<Self> {
         let text = |name: &str| match entry.get(name) {
             None => Some(String::new()),
@@ -169,7 +168,7 @@ impl Entry {
     }
 }
 
-/// Whether two objects have the same owners of the same fields, whenever they got them.
+/// Returns true if both have the same entries apart from their times.
 pub(crate) fn same_but_for_times(one: Option<&Value>, other: Option<&Value>) -> bool {
     let parts = |value: Option<&Value>| {
         let mut list = value.and_then(Value::as_array).cloned().unwrap_or_default();
@@ -182,7 +181,7 @@ pub(crate) fn same_but_for_times(one: Option<&Value>, other: Option<&Value>) -> 
 }
 
 impl FieldManager {
-    /// The owner as messages show it.
+    /// The owner as error texts print it.
     pub(super) fn shown(&self) -> String {
         let mut text = format!("{:?}", self.manager);
         if !self.subresource.is_empty() {

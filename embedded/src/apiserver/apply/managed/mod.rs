@@ -1,13 +1,13 @@
-//! Managed fields: who owns which field of an object; and server-side apply, which builds on them.
+//! Tracks managed fields, and implements server-side apply on top of them.
 //!
-//! Responsible for: what a write does to `metadata.managedFields`, what an applied configuration does to an object,
-//! and the conflicts. Must not: default, validate or store.
+//! Responsible for: the effect of a write on `metadata.managedFields`, the effect of an applied configuration on an
+//! object, and conflicts. Must not: default, validate or store.
 //! Read first: [`Writer`], then [`Writer::update`] and [`Writer::apply`].
 //!
-//! Different from a real server: Events, Leases and the Pods of controllers are not tracked until somebody
-//! applies them, because they are written by the tens of thousands a second. The first who applies such an
-//! object finds all its fields owned by `before-first-apply`, as on a real server after a reset. What the
-//! server does by itself (garbage collection, deletion) leaves the owners as they are.
+//! Different from a real server: Events, Leases and the Pods of controllers are not tracked until a client applies
+//! them, because tens of thousands of them are written per second. On the first apply, all fields of such an object
+//! belong to `before-first-apply`, as on a real server after a reset. Writes by the server itself (garbage collection,
+//! deletion) do not change the owners.
 
 mod entries;
 mod set;
@@ -29,13 +29,13 @@ pub(crate) use entries::same_but_for_times;
 use entries::{Entries, Entry, FieldManager, ManagerOperation};
 use set::{FieldSet, shown};
 
-/// The member of `metadata` that this is about.
+/// The name of the member of `metadata`.
 pub(crate) const MANAGED_FIELDS: &str = "managedFields";
 
-/// Who owned what was there before somebody applied to an object that nobody tracked.
+/// The manager of all existing fields when a client first applies to an untracked object.
 const BEFORE: &str = "before-first-apply";
 
-/// Fields that nobody owns.
+/// Fields that no manager owns.
 const UNOWNED: [&[&str]; 9] = [
     &["f:apiVersion"],
     &["f:kind"],
@@ -48,11 +48,11 @@ const UNOWNED: [&[&str]; 9] = [
     &["f:metadata", "f:resourceVersion"],
 ];
 
-/// The annotation in which `kubectl apply` keeps what it applied last, and who applies for kubectl.
+/// The annotation with the last configuration of client-side apply, and kubectl's name as field manager.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 const KUBECTL: &str = "kubectl";
 
-/// Somebody who writes an object.
+/// A write by one field manager.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Writer<'a> {
     pub(crate) kind: Kind,
@@ -61,7 +61,7 @@ pub(crate) struct Writer<'a> {
     pub(crate) now: Time,
 }
 
-/// Takes `managedFields` out of an object.
+/// Removes `managedFields` from an object and returns it.
 pub(crate) fn take(tree: &mut Tree) -> Option<Value> {
     match tree.get_mut("metadata") {
         Some(Value::Object(metadata)) => metadata.remove(MANAGED_FIELDS),
@@ -69,7 +69,7 @@ pub(crate) fn take(tree: &mut Tree) -> Option<Value> {
     }
 }
 
-/// Puts `managedFields` into an object.
+/// Inserts `managedFields` into an object, unless it is empty.
 pub(crate) fn put(tree: &mut Tree, managed: Option<Value>) {
     let managed = managed.filter(|value| value.as_array().is_some_and(|list| !list.is_empty()));
     if let Some(managed) = managed {
@@ -77,7 +77,7 @@ pub(crate) fn put(tree: &mut Tree, managed: Option<Value>) {
     }
 }
 
-/// Checks what is to be applied against the types of the API.
+/// Validates an applied configuration against the types of the API.
 pub(crate) fn check(kind: Kind, name: &str, config: &Tree) -> Result<()> {
     let problems = typed::problems(type_def::of(kind), config);
     let why = match problems.as_slice() {
@@ -99,7 +99,8 @@ pub(crate) fn check(kind: Kind, name: &str, config: &Tree) -> Result<()> {
 }
 
 impl Writer<'_> {
-    /// The owners of a new object; nobody owns those fields of its spec that are `unset`.
+    /// The `managedFields` of a new object; `None` if such objects are not tracked. Fields of the spec in `unset` get
+    /// no owner.
     pub(crate) fn create(self, tree: &Tree, unset: &[&str]) -> Option<Value> {
         let hot = match self.kind {
             Kind::Event | Kind::Lease => true,
@@ -118,8 +119,8 @@ impl Writer<'_> {
         Some(entries.write())
     }
 
-    /// The owners after a write. `before` are those that the object had, `sent` is what the write says
-    /// of them itself; neither object has them inside.
+    /// The `managedFields` after a write. `before` is the previous value, `sent` the value in the request; `live` and
+    /// `new` do not contain it.
     pub(crate) fn update(
         self,
         live: &Tree,
@@ -143,9 +144,9 @@ impl Writer<'_> {
         Some(entries.write())
     }
 
-    /// What applying makes of an object and of its owners.
+    /// Applies a configuration. Returns the resulting object and its `managedFields`, or the conflicts.
     ///
-    /// `live` is without owners, or nothing if there is no such object yet.
+    /// `live` does not contain `managedFields`; it is `None` if the object does not exist.
     pub(crate) fn apply(
         self,
         live: Option<&Tree>,
@@ -161,7 +162,7 @@ impl Writer<'_> {
         let live = live.unwrap_or(&empty);
         let (mut tree, mut entries, mut conflicts) = self.merged(live, entries, config);
         if !force && !conflicts.is_empty() {
-            // What kubectl applied in its own way before is kubectl's.
+            // Fields that kubectl set with client-side apply do not conflict for kubectl.
             let own = self.applied_before(live);
             conflicts.retain(|conflict| !own.has(&conflict.path));
             if !conflicts.is_empty() {
@@ -179,7 +180,7 @@ impl Writer<'_> {
         Ok((tree, Some(entries.write())))
     }
 
-    /// What forced applying makes of an object and of its owners, and what it takes from others.
+    /// Applies a configuration with force. Returns the object, the entries, and the fields taken from other managers.
     fn merged(
         self,
         live: &Tree,
@@ -226,7 +227,7 @@ impl Writer<'_> {
         (merged, entries, conflicts)
     }
 
-    /// Gives a manager the fields that it changed, and takes them from the others.
+    /// Makes a manager the only owner of the fields that it changed.
     fn taken(self, mut entries: Entries, manager: &str, difference: walk::Difference) -> Entries {
         let mut taken = difference.added;
         taken.add(difference.changed);
@@ -251,7 +252,7 @@ impl Writer<'_> {
         entries
     }
 
-    /// The owners of an object whose fields are all one manager's.
+    /// The entries of an object with all fields owned by one manager.
     fn first(self, manager: &str, tree: &Tree) -> Entries {
         let blank = tree::section(&BLANK, self.kind.info().name);
         let difference = self.difference(blank, tree);
@@ -306,7 +307,7 @@ impl Writer<'_> {
         self.owner(self.manager, ManagerOperation::Apply)
     }
 
-    /// The fields that client-side apply has set last and that are still as it set them.
+    /// The fields that client-side apply set last and that have not changed since.
     fn applied_before(self, live: &Tree) -> FieldSet {
         let text = last_applied(live).filter(|_| self.manager == KUBECTL);
         let Some(applied) = text.and_then(|text| serde_json::from_str::<Tree>(text).ok()) else {
@@ -321,13 +322,14 @@ impl Writer<'_> {
     }
 }
 
-/// One field that somebody else owns.
+/// A field that another manager owns.
 struct Conflict {
     owner: FieldManager,
     path: Vec<String>,
 }
 
-/// Removes the fields that the applier applied last time and does not apply any more, unless another manager owns them.
+/// Removes the fields of the applier's previous configuration that are missing in the new one, unless another manager
+/// owns them.
 fn prune(shape: &TypeDef, merged: Value, entries: &Entries, last: &FieldSet) -> Value {
     let named = |set: &FieldSet| walk::with_named(shape, set);
     let last = named(last);
@@ -338,12 +340,12 @@ fn prune(shape: &TypeDef, merged: Value, entries: &Entries, last: &FieldSet) -> 
         kept.add(named(&entry.fields));
     }
     let pruned = walk::remove(shape, &merged, &all.clone().without(&kept));
-    // Items that went because what they hang on went, but that the applier never had, come back.
+    // Restores items that were removed only along with a parent and that the applier never owned.
     let gone = all.without(&named(&walk::fields(shape, &pruned)));
     walk::remove(shape, &merged, &gone.common(&last))
 }
 
-/// Takes out the fields that nobody owns.
+/// Removes the fields that no manager owns.
 fn strip(set: &mut FieldSet) {
     set.here = false;
     if let Some(metadata) = set.below.get_mut("f:metadata") {
@@ -391,7 +393,7 @@ fn last_applied(tree: &Tree) -> Option<&str> {
     annotations.get(LAST_APPLIED).and_then(Value::as_str)
 }
 
-/// Keeps the annotation of client-side apply true, so that one may go back to it.
+/// Updates the annotation of client-side apply, so that the user can switch back.
 fn note_last_applied(tree: &mut Tree, config: &Tree) {
     let mut config = config.clone();
     let metadata = tree::metadata_mut(&mut config);
@@ -408,7 +410,7 @@ fn has_controller(tree: &Tree) -> bool {
     owners.any(|owner| owner.at("controller").flag())
 }
 
-/// An object of each kind with nothing said in it.
+/// An object of each kind without any field set.
 static BLANK: LazyLock<Tree> = LazyLock::new(|| {
     let blank = serde_saphyr::from_str(include_str!("blank.yaml"));
     blank.expect("what is blank is YAML")

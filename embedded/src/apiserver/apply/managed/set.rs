@@ -1,6 +1,6 @@
-//! Sets of fields, as managers own them.
+//! Implements sets of field paths, as managers own them.
 //!
-//! Responsible for: the algebra, and the JSON form `FieldsV1`. Must not: know types or managers.
+//! Responsible for: set operations, and the JSON format `FieldsV1`. Must not: know types or managers.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,10 @@ use serde_json::Value;
 
 use crate::apiserver::object::Tree;
 
-/// A set of paths, as a tree: a node may be in the set itself, and have members below it.
+/// A set of paths, stored as a tree: a node can be in the set itself and have members below it.
 ///
-/// The elements of paths are written as in `FieldsV1`: `f:name` is a field, `k:{..}` an item of a list
-/// by its keys, `v:..` a member of a set.
+/// Path elements have the form of `FieldsV1`: `f:name` is a field, `k:{..}` a list item by its keys, `v:..` a member of
+/// a set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[doc(alias = "fieldpath.Set")]
 pub(super) struct FieldSet {
@@ -20,7 +20,7 @@ pub(super) struct FieldSet {
 }
 
 impl FieldSet {
-    /// Reads `FieldsV1`; `None` if it is something else.
+    /// Parses `FieldsV1`; `None` if it is invalid.
     pub(super) fn read(fields: &Value) -> Option<Self> {
         let mut set = Self::default();
         for (element, value) in fields.as_object()? {
@@ -37,7 +37,7 @@ impl FieldSet {
         Some(set)
     }
 
-    /// Whether no path is in the set.
+    /// Returns true if the set contains no path.
     pub(super) fn is_empty(&self) -> bool {
         !self.here && self.below.is_empty()
     }
@@ -51,7 +51,7 @@ impl FieldSet {
         node.here = true;
     }
 
-    /// Whether a path is in the set.
+    /// Returns true if the set contains a path.
     pub(super) fn has(&self, path: &[String]) -> bool {
         let mut node = self;
         for element in path {
@@ -71,7 +71,7 @@ impl FieldSet {
         }
     }
 
-    /// Takes away all paths of another set.
+    /// Removes all paths of another set.
     pub(super) fn subtract(&mut self, other: &Self) {
         self.here &= !other.here;
         for (element, node) in &other.below {
@@ -84,13 +84,13 @@ impl FieldSet {
         }
     }
 
-    /// This set without the paths of another one.
+    /// This set without the paths of another set.
     pub(super) fn without(mut self, other: &Self) -> Self {
         self.subtract(other);
         self
     }
 
-    /// The paths that are in both sets.
+    /// The intersection of both sets.
     pub(super) fn common(&self, other: &Self) -> Self {
         let both = |(element, node): (&String, &Self)| {
             let common = node.common(other.below.get(element)?);
@@ -102,7 +102,7 @@ impl FieldSet {
         }
     }
 
-    /// Takes away a path and all that lies below it.
+    /// Removes a path and all paths below it.
     pub(super) fn cut(&mut self, path: &[&str]) {
         let [first, rest @ ..] = path else { return };
         if rest.is_empty() {
@@ -115,7 +115,7 @@ impl FieldSet {
         }
     }
 
-    /// All paths: those that end on a level before those that go on.
+    /// All paths; at each level, paths that end there come before longer ones.
     pub(super) fn paths(&self) -> Vec<Vec<String>> {
         let mut found = Vec::new();
         self.collect(&mut Vec::new(), &mut found);
@@ -136,7 +136,7 @@ impl FieldSet {
     }
 }
 
-/// Writes `FieldsV1`.
+/// Formats as `FieldsV1`.
 impl From<FieldSet> for Value {
     fn from(set: FieldSet) -> Self {
         let mut tree = Tree::new();
@@ -149,7 +149,7 @@ impl From<FieldSet> for Value {
     }
 }
 
-/// A path as messages show it: `.spec.containers[name="a"].image`.
+/// A path as error texts print it: `.spec.containers[name="a"].image`.
 pub(super) fn shown(path: &[impl AsRef<str>]) -> String {
     let mut text = String::new();
     for element in path {

@@ -1,6 +1,6 @@
-//! Whether an applied configuration fits its type.
+//! Validates an applied configuration against its type.
 //!
-//! Responsible for: the errors and their words. Must not: look at what is stored.
+//! Responsible for: type errors and their texts. Must not: read stored objects.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use crate::apiserver::{
     object::{ListBy, Scalar, Tree, TypeDef},
 };
 
-/// What is wrong with a value, each with the path to it; empty if nothing is.
+/// Lists the type errors of an object, each with its path.
 pub(super) fn problems(shape: &TypeDef, object: &Tree) -> Vec<String> {
     let mut found = Vec::new();
     check_members(shape, object, "", &mut found);

@@ -1,6 +1,6 @@
-//! Values along their types: which fields they have, how two differ, and how they merge.
+//! Walks values along their types: lists fields, compares and merges.
 //!
-//! Responsible for: the walks that server-side apply is made of. Must not: know who owns what.
+//! Responsible for: the tree walks of server-side apply. Must not: know field managers.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use super::set::FieldSet;
 use crate::apiserver::object::{ListBy, Tree, TypeDef};
 
-/// How one value differs from another.
+/// The fields in which two values differ.
 #[derive(Debug, Default)]
 pub(super) struct Difference {
     pub(super) added: FieldSet,
@@ -38,10 +38,10 @@ pub(super) fn fields(shape: &TypeDef, value: &Value) -> FieldSet {
     set
 }
 
-/// How one object differs from another.
+/// Compares two objects.
 pub(super) fn compare(shape: &TypeDef, old: &Tree, new: &Tree) -> Difference {
     let mut difference = Difference::default();
-    // Member by member, so that neither object is copied.
+    // Members are compared one by one, so that neither object is copied.
     let added = new.keys().filter(|name| !old.contains_key(*name));
     for name in old.keys().chain(added) {
         let mut path = vec![format!("f:{name}")];
@@ -51,7 +51,7 @@ pub(super) fn compare(shape: &TypeDef, old: &Tree, new: &Tree) -> Difference {
 }
 
 impl Difference {
-    /// All three.
+    /// All three sets.
     pub(super) fn sets(&mut self) -> [&mut FieldSet; 3] {
         [&mut self.added, &mut self.changed, &mut self.removed]
     }
@@ -76,7 +76,7 @@ impl Difference {
         }
         let mut both: BTreeMap<String, (&TypeDef, [Option<&Value>; 2])> = BTreeMap::new();
         for (side, value) in [old, new].into_iter().enumerate() {
-            // Of several with the same element the first counts.
+            // Of several parts with the same element, the first counts.
             for (element, (shape, part)) in parts(shape, value).into_iter().rev() {
                 both.entry(element).or_insert((shape, [None; 2])).1[side] = Some(part);
             }
@@ -94,7 +94,7 @@ impl Difference {
     }
 }
 
-/// What `live` becomes when `config` is applied to it.
+/// Merges `config` into `live`, as apply does.
 pub(super) fn merge(shape: &TypeDef, live: Option<&Value>, config: &Value) -> Value {
     let Some(live) = live.filter(|_| !shape.is_leaf()) else {
         return config.clone();
@@ -115,12 +115,12 @@ pub(super) fn merge(shape: &TypeDef, live: Option<&Value>, config: &Value) -> Va
     }
 }
 
-/// Applied items come in the order in which they are applied; the others stay where they are between
-/// those that both lists have.
+/// Merges two lists. Applied items come in the order of the configuration. Other live items keep their position
+/// relative to the items that both lists have.
 fn merge_list(by: &ListBy, items: &TypeDef, live: &[Value], config: &[Value]) -> Vec<Value> {
     let (live, config) = (elements(by, live), elements(by, config));
     let index = |list: &[(String, &Value)]| -> BTreeMap<String, usize> {
-        // Of several with the same element the first counts.
+        // Of several items with the same element, the first counts.
         let places = list.iter().enumerate().rev();
         places
             .map(|(place, (element, _))| (element.clone(), place))
@@ -142,7 +142,7 @@ fn merge_list(by: &ListBy, items: &TypeDef, live: &[Value], config: &[Value]) ->
             };
             let awaited = new < config.len() && shared.peek().is_some_and(|next| *next != mine);
             if *place < new || awaited {
-                // It has come already, or comes when its turn is in what is applied.
+                // The item is merged already, or will be at its position in the configuration.
                 old += 1;
                 continue;
             }
@@ -158,7 +158,7 @@ fn merge_list(by: &ListBy, items: &TypeDef, live: &[Value], config: &[Value]) ->
     merged
 }
 
-/// `value` without the fields of a set. What has nothing left is null.
+/// Returns `value` without the fields of a set; null if nothing is left.
 pub(super) fn remove(shape: &TypeDef, value: &Value, set: &FieldSet) -> Value {
     if shape.is_leaf() {
         return value.clone();
@@ -181,7 +181,7 @@ pub(super) fn remove(shape: &TypeDef, value: &Value, set: &FieldSet) -> Value {
         .unwrap_or_default()
 }
 
-/// Adds the declared fields on the way to all paths of a set.
+/// Returns a set plus the declared fields along its paths.
 pub(super) fn with_named(shape: &TypeDef, set: &FieldSet) -> FieldSet {
     let mut named = FieldSet {
         here: set.here,
@@ -196,7 +196,7 @@ pub(super) fn with_named(shape: &TypeDef, set: &FieldSet) -> FieldSet {
     named
 }
 
-/// The items of a list with the elements by which paths name them.
+/// The items of a list, each with its path element.
 pub(super) fn elements<'a>(by: &ListBy, list: &'a [Value]) -> Vec<(String, &'a Value)> {
     let mut place = 0..;
     list.iter()
@@ -217,7 +217,7 @@ pub(super) fn elements<'a>(by: &ListBy, list: &'a [Value]) -> Vec<(String, &'a V
         .collect()
 }
 
-/// The parts of a value with their shapes, and the elements by which paths name them.
+/// The parts of a value, each with its path element and its type.
 fn parts<'a>(
     shape: &'a TypeDef,
     value: Option<&'a Value>,
@@ -237,7 +237,7 @@ fn parts<'a>(
     }
 }
 
-/// Whether there is nothing in a value.
+/// Returns true if a value is missing, null or empty.
 fn is_bare(value: Option<&Value>) -> bool {
     match value {
         None | Some(Value::Null) => true,

@@ -1,8 +1,7 @@
-//! JSON patch (RFC 6902).
+//! Implements JSON patch (RFC 6902).
 //!
-//! Responsible for: reading and carrying out operations, as the real server's library does: a
-//! negative index counts from the end, and a copy of what is not there is null. Must not: know
-//! Kubernetes.
+//! Responsible for: parsing and applying operations as the real server's library does: a negative index counts from the
+//! end, and copying a missing member yields null. Must not: know Kubernetes.
 
 use serde_json::{Value, json};
 
@@ -11,11 +10,10 @@ use crate::{
     json::read_json,
 };
 
-/// Most operations in one patch, as the real server limits it.
+/// Most operations in one patch, as on a real server.
 const MAX_OPERATIONS: usize = 10_000;
 
-/// Most bytes that one patch may copy, as the real server limits it: each copy could double the
-/// object.
+/// Most bytes that the copies of one patch may create, as on a real server: each copy could double the object.
 const MAX_COPIED: usize = 3 * 1024 * 1024;
 
 /// One operation.
@@ -28,7 +26,7 @@ pub(crate) struct PatchOperation {
 }
 
 impl PatchOperation {
-    /// Whether the operation can change the given top-level member.
+    /// Returns true if the operation can change the given top-level member.
     pub(super) fn touches(&self, member: &str) -> bool {
         [&self.path, &self.from]
             .into_iter()
@@ -36,7 +34,7 @@ impl PatchOperation {
     }
 }
 
-/// Reads the operations.
+/// Parses the operations.
 pub(super) fn read(body: &[u8]) -> Result<Vec<PatchOperation>> {
     let value: Value = read_json(body).map_err(|error| not_json(&error))?;
     let Value::Array(items) = value else {
@@ -54,7 +52,7 @@ pub(super) fn read(body: &[u8]) -> Result<Vec<PatchOperation>> {
     Ok(items.into_iter().map(operation).collect())
 }
 
-/// The error for a patch that is no JSON.
+/// The error for a patch that is not JSON.
 pub(crate) fn not_json(error: &serde_json::Error) -> ApiError {
     let why = match error.is_eof() {
         true => "unexpected end of JSON input".to_owned(),
@@ -73,7 +71,7 @@ fn operation(mut item: Value) -> PatchOperation {
     }
 }
 
-/// Carries out all operations, or none.
+/// Applies all operations, or none.
 pub(super) fn apply(operations: &[PatchOperation], tree: &mut Tree) -> Result<()> {
     let mut root = Value::Object(tree.clone());
     let mut copied = 0;
@@ -94,7 +92,7 @@ fn refused() -> ApiError {
     ApiError::new(422, "Invalid", message).with_details(json!({}))
 }
 
-/// Carries out one operation; `copied` are the bytes that copies have made so far.
+/// Applies one operation; `copied` counts the bytes copied so far.
 fn step(root: &mut Value, operation: &PatchOperation, copied: &mut usize) -> Option<()> {
     let given = || operation.value.clone();
     match operation.op.as_str() {
@@ -105,7 +103,7 @@ fn step(root: &mut Value, operation: &PatchOperation, copied: &mut usize) -> Opt
                 *place = given()?;
                 Some(())
             }
-            // A member that is not there is added.
+            // A missing member is added.
             None => {
                 let (parent, _) = parent(root, &operation.path)?;
                 parent.is_object().then_some(())?;
@@ -136,7 +134,7 @@ fn step(root: &mut Value, operation: &PatchOperation, copied: &mut usize) -> Opt
     }
 }
 
-/// What a pointer points at.
+/// The value that a pointer refers to.
 fn find<'a>(root: &'a mut Value, path: &str) -> Option<&'a mut Value> {
     if path.is_empty() {
         return Some(root);
@@ -152,7 +150,7 @@ fn find<'a>(root: &'a mut Value, path: &str) -> Option<&'a mut Value> {
     })
 }
 
-/// The object or list in which a pointer's last segment names a place, and that segment.
+/// The object or list that contains the pointer's target, and the pointer's last segment.
 fn parent<'a, 'p>(root: &'a mut Value, path: &'p str) -> Option<(&'a mut Value, &'p str)> {
     let (parent, last) = path.rsplit_once('/')?;
     Some((find(root, parent)?, last))
@@ -190,7 +188,7 @@ fn remove(root: &mut Value, path: &str) -> Option<Value> {
     }
 }
 
-/// A place in an array of so many items.
+/// Parses an index into an array of `length` items.
 fn index(segment: &str, length: usize) -> Option<usize> {
     let index: isize = segment.parse().ok()?;
     let place = if index < 0 {

@@ -1,7 +1,6 @@
-//! Patches: four kinds of body, applied to a tree.
+//! Applies the four kinds of patches to a tree.
 //!
-//! Responsible for: computing the patched tree. Must not: read content types, know which results are
-//! legal, or store them.
+//! Responsible for: computing the patched tree. Must not: read content types, validate the result, or store it.
 
 mod json_patch;
 mod merge;
@@ -21,19 +20,19 @@ pub(crate) enum PatchBody {
     Json(Vec<json_patch::PatchOperation>),
     /// RFC 7386.
     Merge(Tree),
-    /// Kubernetes' own: lists merge by key.
+    /// Strategic merge patch: lists merge by key.
     Strategic(Tree),
     /// Server-side apply.
     Apply(Tree),
 }
 
 impl PatchBody {
-    /// Reads a JSON patch.
+    /// Parses a JSON patch.
     pub(crate) fn json(body: &[u8]) -> Result<Self> {
         json_patch::read(body).map(Self::Json)
     }
 
-    /// The patch itself, for errors that show the patch and not its outcome.
+    /// The patch as text, for errors that print the patch instead of the result.
     pub(crate) fn shown(&self) -> Option<String> {
         match self {
             Self::Strategic(patch) => Some(strategic::go_text(&Value::Object(patch.clone()))),
@@ -41,7 +40,7 @@ impl PatchBody {
         }
     }
 
-    /// Whether the patch can change the given top-level member.
+    /// Returns true if the patch can change the given top-level member.
     pub(crate) fn touches(&self, member: &str) -> bool {
         match self {
             Self::Json(operations) => operations.iter().any(|operation| operation.touches(member)),
@@ -51,7 +50,7 @@ impl PatchBody {
         }
     }
 
-    /// Applies the patch to an object of a kind.
+    /// Applies the patch to an object of this kind.
     pub(crate) fn apply(&self, kind: Kind, tree: &mut Tree) -> Result<()> {
         match self {
             Self::Json(operations) => json_patch::apply(operations, tree),

@@ -1,6 +1,6 @@
-//! Strategic merge patch: merge patch in which lists merge by a key.
+//! Implements strategic merge patch: a merge patch that merges lists by a key.
 //!
-//! Responsible for: the directives; by what lists merge, their types say. Must not: check results.
+//! Responsible for: the directives; the types define the merge keys. Must not: validate results.
 
 use hashbrown::{HashMap, HashSet};
 use serde_json::Value;
@@ -11,7 +11,7 @@ const DELETE_SET: &str = "$deleteFromPrimitiveList/";
 const SET_ORDER: &str = "$setElementOrder/";
 const RETAIN_KEYS: &str = "$retainKeys";
 
-/// Merges `patch` into `tree`, an object of this type.
+/// Merges `patch` into `tree`, an object of the type `shape`.
 pub(super) fn apply(shape: &TypeDef, tree: &mut Tree, patch: &Tree) -> Result<()> {
     match patch.get("$patch").and_then(Value::as_str) {
         None | Some("merge") => {}
@@ -100,8 +100,8 @@ fn merge_list(
     Ok(())
 }
 
-/// The first position of each item of a list, by its identity: the value of its key, or itself. A
-/// patch may name as many items as there are, so that to search for each would take for ever.
+/// The first position of each item of a list, by its identity: the value of its key, or the item itself. A map, because
+/// a patch may name every item, and a search for each would be quadratic.
 #[derive(Clone)]
 struct Places<'k> {
     key: Option<&'k str>,
@@ -132,8 +132,8 @@ impl<'k> Places<'k> {
     }
 }
 
-/// Puts a merged list in order: what the patch names comes in the patch's order, the rest in the order
-/// that it had, and of one of each that were there before, the first one stays first.
+/// Sorts a merged list: items in `order` come in that order, the others in their previous order. Two items, one from
+/// each group, keep their relative order if both were in the list before.
 fn reorder(items: &mut Vec<Value>, before: &Places<'_>, order: &Places<'_>) {
     let (mut named, rest): (Vec<Value>, Vec<Value>) = std::mem::take(items)
         .into_iter()
@@ -154,7 +154,7 @@ fn reorder(items: &mut Vec<Value>, before: &Places<'_>, order: &Places<'_>) {
     items.extend(named);
 }
 
-/// Merges item by item, in the order of the patch.
+/// Merges items one by one, in the order of the patch.
 fn merge_items(
     shape: &TypeDef,
     items: &mut Vec<Value>,
@@ -162,7 +162,7 @@ fn merge_items(
     key: &str,
     changes: &[Value],
 ) -> Result<()> {
-    // Up to which place all items of an identity are deleted.
+    // For each deleted identity, the index below which its items are removed.
     let mut deleted: HashMap<&Value, usize> = HashMap::new();
     for change in changes {
         let Some(wanted) = change.get(key) else {
@@ -225,7 +225,7 @@ fn unknown_directive(directive: &str, patch: &Tree) -> ApiError {
     ApiError::new(500, "", message)
 }
 
-/// A value as Go prints it.
+/// A value in Go's print format.
 pub(crate) fn go_text(value: &Value) -> String {
     match value {
         Value::Null => "<nil>".to_owned(),

@@ -1,6 +1,6 @@
-//! What a request is about, by its path alone: for authorization and the audit log.
+//! Derives the attributes of a request from its path, for authorization and the audit log.
 //!
-//! Responsible for: the verb and what it is applied to. Must not: know which resources there are.
+//! Responsible for: the verb and its target. Must not: know the served resources.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -13,16 +13,16 @@ use crate::apiserver::{
     object::{Tree, tree},
 };
 
-/// What a request asks for.
+/// The verb and the target of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attributes {
-    /// What is done: `get`, `create`, or the HTTP method where there is no resource.
+    /// `get`, `create` and so on, or the HTTP method if the path has no resource.
     pub verb: String,
-    /// To what.
+    /// The target of the verb.
     pub target: RequestTarget,
 }
 
-/// To what something is done.
+/// The target of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RequestTarget {
     /// A path without a resource.
@@ -31,7 +31,7 @@ pub enum RequestTarget {
     Resource(ResourceAttributes),
 }
 
-/// Which resource; what does not apply is empty.
+/// A resource or an object; fields that do not apply are empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct ResourceAttributes {
@@ -41,7 +41,7 @@ pub struct ResourceAttributes {
     pub version: String,
     /// Plural name.
     pub resource: String,
-    /// What of it.
+    /// Subresource.
     pub subresource: String,
     /// Namespace.
     pub namespace: String,
@@ -50,7 +50,7 @@ pub struct ResourceAttributes {
 }
 
 impl Attributes {
-    /// What a request asks for.
+    /// The attributes of a request.
     pub fn of(request: Request<'_>) -> Self {
         let path = decode_path(request.path);
         let segments = path.split('/').filter(|it| !it.is_empty());
@@ -69,7 +69,7 @@ impl Attributes {
             ["watch", rest @ ..] if !rest.is_empty() => (true, rest),
             _ => (false, rest),
         };
-        // A namespace's own parts are named like objects in it would be.
+        // `status` and `finalize` are subresources of a namespace, not resources in it.
         let (namespace, rest) = match rest {
             ["namespaces", namespace, third, ..] if !["status", "finalize"].contains(third) => {
                 (*namespace, &rest[2..])
@@ -99,7 +99,7 @@ impl Attributes {
         }
     }
 
-    /// What a review of access asks about.
+    /// The attributes in the spec of an access review.
     pub(crate) fn reviewed(attributes: &Tree) -> Self {
         let target = ResourceAttributes::deserialize(attributes).unwrap_or_default();
         Self {
@@ -109,7 +109,8 @@ impl Attributes {
     }
 }
 
-/// The only object that a field selector leaves: who asks for many under that name needs the right to it alone.
+/// The name in a field selector for a single object: a list, watch or deletecollection with it needs access to that
+/// object only.
 fn named_by_selector(query: &Query) -> Option<String> {
     let selector = query.text("fieldSelector");
     let mut terms = selector.split(',');
@@ -119,7 +120,7 @@ fn named_by_selector(query: &Query) -> Option<String> {
 }
 
 impl ResourceAttributes {
-    /// The resource as the audit log names it; what does not apply is left out.
+    /// The resource as an audit log reference; fields that do not apply are omitted.
     #[doc(alias = "ObjectReference")]
     pub(crate) fn reference(&self) -> Value {
         tree::of_texts([

@@ -1,7 +1,6 @@
-//! Entries of an audit log: who asked for what, and the outcome.
+//! Builds the entries of an audit log: user, request and outcome.
 //!
-//! Responsible for: their form, `audit.k8s.io/v1` Events at level Metadata. Must not: write them
-//! anywhere.
+//! Responsible for: their form, `audit.k8s.io/v1` Events at level Metadata. Must not: write them to a file.
 
 use serde_json::{Value, json};
 
@@ -18,24 +17,23 @@ use crate::{
     rng::Rng,
 };
 
-/// Makes entries.
+/// Creates entries.
 #[derive(Debug)]
 pub struct Auditor(Rng);
 
-/// A request that is being answered.
+/// The entry of a request that has no response yet.
 #[derive(Clone, Debug)]
 pub struct Audited {
     event: Value,
 }
 
 impl Auditor {
-    /// An auditor; the ids of its entries come of the seed.
+    /// An auditor; the seed determines the ids of its entries.
     pub const fn new(seed: u64) -> Self {
         Self(Rng::new(seed))
     }
 
-    /// Notes a request as it comes; `user` is none where nobody is asked who they are, or where the
-    /// token is unknown.
+    /// Records a received request. `user` is `None` if the server does not authenticate, or if the token is unknown.
     pub fn received(&mut self, request: Request<'_>, user: Option<&User>, now: Time) -> Audited {
         let Attributes { verb, target } = Attributes::of(request);
         let uri = match request.query {
@@ -68,7 +66,8 @@ impl Auditor {
 }
 
 impl Audited {
-    /// The line of the log once there is an answer; a stream's comes when it starts.
+    /// Completes the entry with the response and returns its line. The entry of a stream is written when the stream
+    /// starts.
     pub fn answered(mut self, code: u16, stream: bool, now: Time) -> String {
         let stage = if stream {
             "ResponseStarted"
@@ -82,7 +81,7 @@ impl Audited {
     }
 }
 
-/// A time as audit logs write it.
+/// A time in the format of audit logs.
 fn micros(time: Time) -> String {
     let seconds = time.whole_secs().to_rfc3339();
     let millis = time.as_millis().rem_euclid(1000);

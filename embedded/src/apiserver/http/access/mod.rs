@@ -1,7 +1,7 @@
-//! Who asks, for what, and whether they may: for the filters in front of the server.
+//! Identifies users and authorizes requests, for the filters in front of the server.
 //!
-//! Responsible for: users, what a request is about by its path alone, and entries of an audit log. Must not:
-//! know which objects or resources there are.
+//! Responsible for: users, the attributes of a request by its path alone, and audit log entries. Must not: know objects
+//! or resources.
 //! Read first: `attributes`, then `users`.
 
 mod attributes;

@@ -1,11 +1,11 @@
-//! Who may do what, where tokens are required.
+//! Authenticates and authorizes users if tokens are required.
 //!
-//! Responsible for: the users of a token file, what each of them may do, and the answers 401, 403 and to
-//! reviews of access and tokens. Must not: look at objects.
+//! Responsible for: the users of a token file, their permissions, and the responses 401, 403 and those to access and
+//! token reviews. Must not: access objects.
 //!
-//! Different from a real server: there are no roles. Members of `system:masters` may do everything; everybody else
-//! with a known token may read, as by a role for `get`, `list` and `watch` of everything. Without a token, only
-//! health and version are served.
+//! Different from a real server: there are no roles. Members of `system:masters` may do everything. Other users with a
+//! known token may read, as with a role for `get`, `list` and `watch` of everything. Without a token, only health and
+//! version are served.
 
 use serde_json::{Value, json};
 
@@ -16,21 +16,21 @@ use crate::apiserver::{
     print::Response,
 };
 
-/// Group of those who may do all.
+/// The group that may do everything.
 const MASTERS: &str = "system:masters";
 const REVIEWS: &str = "authorization.k8s.io";
-/// Whose reviews tell whose a token is.
+/// The API group of the reviews about authentication.
 const TOKEN_REVIEWS: &str = "authentication.k8s.io";
-/// The reviews by which every user may ask about itself.
+/// The reviews that every user may create about itself.
 const ABOUT_SELF: [&str; 3] = [
     "selfsubjectaccessreviews",
     "selfsubjectrulesreviews",
     "selfsubjectreviews",
 ];
-/// What this server has and others do not, faults to begin with, is not to be looked at by readers either.
+/// Prefix of the paths that only this server has, such as faults. Read-only users have no access to them.
 const OWN: &str = "/lakh/";
 
-/// Somebody who calls.
+/// The user that makes a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct User {
     /// Name.
@@ -41,18 +41,17 @@ pub struct User {
     pub groups: Vec<String>,
 }
 
-/// All who may call, by their tokens.
+/// All users, by their tokens.
 #[derive(Clone, Debug, Default)]
 pub struct Users(Vec<(String, User)>);
 
 impl Users {
-    /// Reads a token file in Kubernetes' form: `token,user,uid` and, if there are any,
-    /// `"group1,group2"`.
+    /// Reads a token file in Kubernetes' format: `token,user,uid` and optionally `"group1,group2"`.
     ///
     /// # Errors
     ///
-    /// The line that is wrong, and why; or that nobody in it may do all, which the cluster's own
-    /// controllers have to.
+    /// The number of an invalid line and the reason; or that no user may do everything, which the cluster's own
+    /// controllers need.
     pub fn read(text: &str) -> Result<Self, String> {
         let mut users: Vec<(String, User)> = Vec::new();
         for (line, number) in text.lines().zip(1..) {
@@ -88,13 +87,13 @@ impl Users {
         Ok(users)
     }
 
-    /// The token of somebody who may do all.
+    /// The token of a user that may do everything.
     pub fn master_token(&self) -> Option<&str> {
         let masters = self.0.iter().find(|(_, user)| user.is_master());
         masters.map(|(token, _)| token.as_str())
     }
 
-    /// Who makes a request; none if the token is unknown.
+    /// The user of a request by its `Authorization` header; `None` if the token is unknown.
     pub fn find(&self, authorization: &str) -> Option<User> {
         let Some((scheme, token)) = authorization.trim().split_once(' ') else {
             return authorization.trim().is_empty().then(User::anonymous);
@@ -111,8 +110,8 @@ impl Users {
         found.map(|(_, user)| user)
     }
 
-    /// Answers what depends on who asks: refusals, and reviews of access. None if the request is to be
-    /// answered by the server.
+    /// Returns the responses that depend on the user: rejections and access reviews. `None` if the server has to answer
+    /// the request.
     pub fn answer(&self, user: Option<&User>, request: Request<'_>) -> Option<Response> {
         let Some(user) = user else {
             return Some(ApiError::new(401, "Unauthorized", "Unauthorized").into());
@@ -156,7 +155,7 @@ impl Users {
         Some(review.unwrap_or_else(Response::from))
     }
 
-    /// Whose a token is. The words of a refusal are a real server's.
+    /// Reviews a token. The error text is that of a real server.
     fn token_review(&self, mut body: Tree) -> Value {
         let token = tree::text(&body, "spec.token").to_owned();
         let found = self.of_token(&token).filter(|_| !token.is_empty());
@@ -285,7 +284,7 @@ fn rules_review(user: &User, mut body: Tree) -> Value {
     documents::reviewed("SelfSubjectRulesReview", body, rules)
 }
 
-/// The fields of a line of CSV; none if a quote is not closed.
+/// The fields of a CSV line; `None` if a quote is not closed.
 fn fields(line: &str) -> Option<Vec<String>> {
     let mut fields = vec![String::new()];
     let mut quoted = false;

@@ -1,10 +1,9 @@
-//! Bodies: JSON or YAML text into trees, checked against the types of the API.
+//! Decodes JSON or YAML bodies into trees and checks them against the types of the API.
 //!
-//! Responsible for: decode errors and field validation. Must not: apply defaults or judge
-//! values.
+//! Responsible for: decode errors and field validation. Must not: apply defaults or validate values.
 //!
-//! Different from a real server: duplicate fields are reported where objects come in JSON, not in YAML
-//! and patches, and not of Pods, Events and Leases from clients that ask for no field validation.
+//! Different from a real server: duplicate fields are reported for objects in JSON, but not in YAML or patches. For
+//! Pods, Events and Leases they are reported only if the client sets `fieldValidation`.
 
 use serde_json::Value;
 
@@ -24,7 +23,7 @@ use crate::{
     json::read_json,
 };
 
-/// Reads a body that may be JSON or YAML, without looking at its type.
+/// Decodes a body by its media type, without checking the type of the object.
 #[doc(alias = "NewYAMLOrJSONDecoder")]
 pub(crate) fn json_or_yaml(request: Request<'_>) -> Result<Tree> {
     let value = match request.media_type() {
@@ -45,7 +44,7 @@ pub(crate) fn json_or_yaml(request: Request<'_>) -> Result<Tree> {
     }
 }
 
-/// How errors about bodies begin that are no objects in JSON.
+/// The start of error texts about bodies that are not a JSON object.
 const NO_JSON: &str = "couldn't get version/kind; json parse error: ";
 
 fn unknown_format() -> ApiError {
@@ -57,7 +56,7 @@ fn unknown_format() -> ApiError {
     )
 }
 
-/// Like [`json_or_yaml`], but an empty body is an empty object: DELETE may have none.
+/// Like [`json_or_yaml`], but an empty body is an empty object: DELETE needs no body.
 pub(crate) fn optional(request: Request<'_>) -> Result<Tree> {
     if request.body.iter().all(u8::is_ascii_whitespace) {
         Ok(Tree::new())
@@ -66,7 +65,7 @@ pub(crate) fn optional(request: Request<'_>) -> Result<Tree> {
     }
 }
 
-/// Reads an object of the target's kind; warnings about unknown fields go to the target.
+/// Decodes an object of the target's kind; adds warnings about unknown fields to the target.
 pub(crate) fn object(request: Request<'_>, target: &mut Target) -> Result<Tree> {
     let info = target.kind.info();
     if request.body.iter().all(u8::is_ascii_whitespace) {
@@ -89,7 +88,8 @@ pub(crate) fn object(request: Request<'_>, target: &mut Target) -> Result<Tree> 
     Ok(tree)
 }
 
-/// Tells the body, too, where it is no object in JSON: as it is if it could be one, else as hex digits.
+/// Appends the body to an error about one that is not a JSON object: as text if it starts with a brace, otherwise as
+/// hex digits.
 fn unrecognized(error: ApiError, request: Request<'_>, info: &KindInfo) -> ApiError {
     let why = error.to_string();
     if !why.starts_with(NO_JSON) {
@@ -105,9 +105,9 @@ fn unrecognized(error: ApiError, request: Request<'_>, info: &KindInfo) -> ApiEr
     ))
 }
 
-/// Brings a tree into the form of the API type. Unknown fields are dropped and become warnings of the target, or are
-/// refused under strict validation; the error is the text after `cannot be handled as a X: `. So are
-/// fields that stand twice in `text`, the JSON that the tree was read from.
+/// Converts a tree to the form of the API type. Drops unknown fields and adds warnings to the target, or rejects them
+/// under strict validation. The same applies to duplicate fields in `text`, the JSON source of the tree. The error is
+/// the text after `cannot be handled as a X: `.
 pub(crate) fn check_types(
     target: &mut Target,
     tree: &mut Tree,
@@ -118,7 +118,7 @@ pub(crate) fn check_types(
     tree.insert("apiVersion".into(), info.api_version.into());
     tree.insert("kind".into(), info.name.into());
     let unknown = field_types::take_unknown_fields(kind, tree)?;
-    // To read the text once more would cost too much where writes come by the thousands.
+    // Parsing the text a second time is too expensive for kinds with thousands of writes.
     let hot = matches!(kind, Kind::Pod | Kind::Event | Kind::Lease);
     let found = match text {
         Some(text) if !hot || validation != FieldValidation::Unset => {
@@ -149,7 +149,7 @@ fn json(body: &[u8]) -> Result<Value> {
     })
 }
 
-/// The letter where a key should have begun.
+/// The character at which a key should have started.
 fn bare_key(body: &[u8], error: &serde_json::Error) -> Option<char> {
     if !error.to_string().starts_with("key must be a string") {
         return None;
@@ -167,7 +167,7 @@ fn yaml(body: &[u8], prefix: &str) -> Result<Value> {
     serde_saphyr::from_str(text).map_err(|error| wrong(&error))
 }
 
-/// Reads YAML (or JSON, its subset) for apply patches.
+/// Decodes YAML (or JSON, its subset) of apply patches.
 pub(crate) fn apply_body(body: &[u8]) -> Result<Tree> {
     match yaml(body, "error decoding YAML: ")? {
         Value::Object(tree) => Ok(tree),
@@ -180,7 +180,7 @@ pub(crate) fn apply_body(body: &[u8]) -> Result<Tree> {
     }
 }
 
-/// The kind and the version that an object says it has, if that is another one.
+/// The kind and version in an object, if they differ from `info`.
 fn other_kind<'a>(tree: &'a Tree, info: &KindInfo) -> Option<(&'a str, &'a str)> {
     let said = |member: &str, own: &'static str| match tree::text(tree, member) {
         "" => own,
@@ -213,7 +213,7 @@ fn version_of(api_version: &str) -> &str {
     api_version.rsplit('/').next().unwrap_or_default()
 }
 
-/// Why an object that says it is of this kind cannot be one of another.
+/// The reason why an object of one kind cannot be converted to another.
 fn not_convertible(name: &str, api_version: &str, info: &KindInfo) -> String {
     if Kind::named(api_version, name).is_none() {
         return not_registered(name, api_version);
@@ -222,7 +222,7 @@ fn not_convertible(name: &str, api_version: &str, info: &KindInfo) -> String {
     format!("converting ({version}.{name}) to ({group}.{own}): unknown conversion")
 }
 
-/// Refuses a patched object that became one of another kind.
+/// Rejects a patch that changed the kind of an object.
 pub(crate) fn same_kind(kind: Kind, tree: &Tree) -> Result<(), String> {
     match other_kind(tree, kind.info()) {
         Some((name, api_version)) => Err(not_convertible(name, api_version, kind.info())),

@@ -1,13 +1,13 @@
-//! Fields that stand twice in a JSON text.
+//! Finds duplicate fields in a JSON text.
 //!
-//! Responsible for: finding them, and listing them with unknown ones in the order of the text. Must
-//! not: decide what follows from it.
+//! Responsible for: listing them along with unknown fields, in the order of the text. Must not: decide whether they are
+//! an error.
 
 use std::{collections::HashSet, fmt};
 
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-/// What is wrong with the fields of a text, in its order; `unknown` are the paths of unknown ones.
+/// Lists duplicate and unknown fields in the order of the text; `unknown` are the paths of the unknown ones.
 pub(crate) fn findings(text: &[u8], unknown: &[String]) -> Vec<String> {
     let mut found = Vec::new();
     let walk = Walk {
@@ -15,7 +15,7 @@ pub(crate) fn findings(text: &[u8], unknown: &[String]) -> Vec<String> {
         found: &mut found,
         path: String::new(),
     };
-    // Whether the text is JSON at all has been seen before.
+    // The caller has parsed the text as JSON already.
     let _ = walk.deserialize(&mut serde_json::Deserializer::from_slice(text));
     found
 }

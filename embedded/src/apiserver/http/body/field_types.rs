@@ -1,7 +1,7 @@
-//! Whether the members of an object are fields of its type, and hold what these may hold.
+//! Checks that an object has only fields of its type, and that values have the types of their fields.
 //!
-//! Responsible for: unknown fields, and the texts of Go's JSON decoder for values of the wrong type. Must not: judge
-//! values that have the right type.
+//! Responsible for: unknown fields, and the error texts of Go's JSON decoder for values of the wrong type. Must not:
+//! validate values that have the right type.
 
 use k8s_openapi::{ByteString, jiff::Timestamp};
 use serde::Deserialize;
@@ -12,16 +12,16 @@ use crate::apiserver::object::{
     type_def::{self, Scalar, TypeDef},
 };
 
-/// Takes out unknown fields and gives their paths, or what is wrong with the first value of a wrong type. Quantities in
-/// maps, which are the resource lists of the API, get the one text that the API stores.
+/// Removes unknown fields and returns their paths; fails at the first value of a wrong type. Quantities in maps, which
+/// are the resource lists of the API, are converted to their stored form.
 pub(super) fn take_unknown_fields(kind: Kind, tree: &mut Tree) -> Result<Vec<String>, String> {
     let mut unknown = Vec::new();
     check_members(type_def::of(kind), tree, &Place::Root, "", &mut unknown)?;
     Ok(unknown)
 }
 
-/// Whether Go's encoder leaves a field out that holds this: empty lists and maps, and empty texts and flags that are off
-/// where the field is no pointer. Of the latter the table has what people write most.
+/// Returns true if Go's encoder omits a field with this value: empty lists and maps, and in non-pointer fields empty
+/// strings and `false`. The tables of strings and flags cover the most common fields.
 fn is_left_out(owner: &str, field: &str, shape: &TypeDef, value: &Value) -> bool {
     match (shape, value) {
         (TypeDef::List { .. }, Value::Array(items)) => {
@@ -55,7 +55,7 @@ fn is_left_out(owner: &str, field: &str, shape: &TypeDef, value: &Value) -> bool
     }
 }
 
-/// Lists that are written even if they are empty.
+/// Lists that are encoded even if they are empty.
 const ALWAYS_THERE: [(&str, &str); 6] = [
     ("PodSpec", "containers"),
     ("PodFailurePolicy", "rules"),
@@ -65,7 +65,7 @@ const ALWAYS_THERE: [(&str, &str); 6] = [
     ("WorkloadSpec", "podGroupTemplates"),
 ];
 
-/// Brings the resource lists of an object into the form in which they are stored.
+/// Converts the resource lists of an object to their stored form.
 pub(super) fn store_quantities(kind: Kind, tree: &mut Tree) {
     fn walk(shape: &TypeDef, value: &mut Value) {
         match (shape, value) {
@@ -89,7 +89,7 @@ pub(super) fn store_quantities(kind: Kind, tree: &mut Tree) {
     walk_members(type_def::of(kind), tree);
 }
 
-/// Checks the members of what belongs to a field of the type `owner`.
+/// Checks the members of a value that belongs to a field of the type `owner`.
 fn check_members(
     shape: &TypeDef,
     members: &mut Tree,
@@ -107,7 +107,7 @@ fn check_members(
                     TypeDef::Scalar(Scalar::Text | Scalar::Bytes)
                 )
             {
-                // Go reads nothing as an empty text.
+                // Go decodes null as an empty string.
                 *value = "".into();
             }
             check(shape.member(key), value, &place, owner, unknown)?;
@@ -122,7 +122,7 @@ fn check_members(
     for (name, value) in members.iter_mut() {
         let place = Place::Member(place, name);
         match own.fields.get(name) {
-            // What is null is not set.
+            // Null means unset.
             Some(_) if value.is_null() => {}
             Some(shape) => {
                 check(shape, value, &place, &own.name, unknown)?;
@@ -182,7 +182,7 @@ fn fits(scalar: Scalar, value: &Value) -> bool {
     }
 }
 
-/// The text of Go's JSON decoder for a value of the wrong type.
+/// The error text of Go's JSON decoder for a value of the wrong type.
 fn type_error(shape: &TypeDef, value: &Value, path: &[&str], owner: &str) -> String {
     let shown = match (shape, value) {
         (TypeDef::Scalar(Scalar::Quantity), _) => return NOT_A_QUANTITY.to_owned(),
@@ -194,7 +194,7 @@ fn type_error(shape: &TypeDef, value: &Value, path: &[&str], owner: &str) -> Str
         }
         (TypeDef::Scalar(Scalar::Bytes), Value::String(text)) => {
             let is_foreign = |byte: u8| !byte.is_ascii_alphanumeric() && !b"+/=".contains(&byte);
-            // Go decodes four bytes at once, and names the first of those that are not complete.
+            // Go decodes groups of four bytes and reports the first byte of an incomplete group.
             let at = text
                 .bytes()
                 .position(is_foreign)
@@ -211,7 +211,7 @@ fn type_error(shape: &TypeDef, value: &Value, path: &[&str], owner: &str) -> Str
     format!("json: cannot unmarshal {shown} into Go struct field {owner}.{path} of type {target}")
 }
 
-/// Go's name of the type that the field of this name has.
+/// The Go type of the field with this name.
 fn go_type(shape: &TypeDef, field: &str) -> String {
     match shape {
         TypeDef::Struct(at) => format!("v1.{}", type_def::type_at(*at).name),
@@ -239,7 +239,7 @@ fn go_type(shape: &TypeDef, field: &str) -> String {
     }
 }
 
-/// Texts with a type of their own, by field.
+/// String fields with their own Go type.
 const OWN_STRINGS: [(&str, &str); 9] = [
     ("completionMode", "v1.CompletionMode"),
     ("concurrencyPolicy", "v1.ConcurrencyPolicy"),
@@ -252,7 +252,7 @@ const OWN_STRINGS: [(&str, &str); 9] = [
     ("terminationMessagePolicy", "v1.TerminationMessagePolicy"),
 ];
 
-/// How Go names the type of a value.
+/// The Go name of a JSON value's type.
 pub(super) const fn go_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",

@@ -1,7 +1,7 @@
-//! Bodies of requests, read and checked by the types of the API.
+//! Decodes request bodies and checks them against the types of the API.
 //!
-//! Responsible for: JSON, YAML and protobuf into trees and patches. Must not: apply defaults, or judge values
-//! that have the right type.
+//! Responsible for: turning JSON, YAML and protobuf into trees and patches. Must not: apply defaults, or validate
+//! values that have the right type.
 //! Read first: `decode`.
 
 pub(crate) mod decode;

@@ -1,7 +1,7 @@
-//! Bodies of patches.
+//! Decodes the bodies of patches.
 //!
-//! Responsible for: which patch a body is, by its content type, and what is wrong with it by itself. Must
-//! not: apply it.
+//! Responsible for: selecting the kind of patch by content type, and validating the patch by itself. Must not: apply
+//! it.
 
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ use crate::{
     json::read_json,
 };
 
-/// Reads the body by its content type.
+/// Decodes the body by its content type.
 pub(crate) fn read(request: Request<'_>, target: &Target) -> Result<PatchBody> {
     let media = request.media_type();
     if media != "application/apply-patch+yaml" && target.options.force.is_some() {
@@ -43,7 +43,7 @@ pub(crate) fn read(request: Request<'_>, target: &Target) -> Result<PatchBody> {
     }
 }
 
-/// A patch in the form in which objects are stored.
+/// Converts a patch to the API version in which objects are stored.
 fn in_core(target: &Target, mut patch: Tree) -> Tree {
     if target.as_events_v1 {
         events_v1::to_core(&mut patch);
@@ -51,7 +51,7 @@ fn in_core(target: &Target, mut patch: Tree) -> Tree {
     patch
 }
 
-/// Reads a patch that is an object; `start` is how errors about other values begin.
+/// Decodes a patch that is an object; `start` begins the error text for other values.
 fn json_object(body: &[u8], start: &str) -> Result<Tree> {
     match read_json(body) {
         Ok(Value::Object(tree)) => Ok(tree),
@@ -78,7 +78,7 @@ fn apply(request: Request<'_>, target: &Target) -> Result<PatchBody> {
     if metadata.at(MANAGED_FIELDS).is_set() {
         return Err(ApiError::bad_request("metadata.managedFields must be nil"));
     }
-    // Invalid quantities are reported when the whole object is checked.
+    // Invalid quantities are reported when the whole object is validated.
     field_types::store_quantities(target.kind, &mut tree);
     managed::check(target.kind, &target.name, &tree)?;
     Ok(PatchBody::Apply(tree))

@@ -1,6 +1,6 @@
-//! Paths without objects: discovery, version, health, access reviews.
+//! Answers paths without objects: discovery, version, health, access reviews.
 //!
-//! Responsible for: what clients learn about the API. Must not: look at stored objects.
+//! Responsible for: documents about the API. Must not: access stored objects.
 
 use serde_json::{Value, json};
 
@@ -36,7 +36,7 @@ pub(crate) const REVIEWS: [[&str; 3]; 5] = [
     ["authentication.k8s.io", "tokenreviews", "TokenReview"],
 ];
 
-/// Their groups and versions.
+/// The groups of the reviews, with their versions.
 const REVIEW_GROUPS: [(&str, &str); 2] = [
     ("authorization.k8s.io", "v1"),
     ("authentication.k8s.io", "v1"),
@@ -44,11 +44,11 @@ const REVIEW_GROUPS: [(&str, &str); 2] = [
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
-/// How a real server names the form in which it stores a kind.
+/// The `storageVersionHash` of a real server for a kind.
 const STORAGE_HASHES: [(Kind, &str); 2] =
     [(Kind::CronJob, "sd5LIXh4Fjs="), (Kind::Job, "mudhfqk/qZY=")];
 
-/// Answers a path outside of the resources.
+/// Answers a path without a resource.
 pub(crate) fn answer(path: &str, query: &str, accepted: Transform) -> Result<Response> {
     let aggregated = accepted == Transform::Discovery;
     if let Some(document) = openapi::answer(path, query, accepted) {
@@ -72,7 +72,7 @@ pub(crate) fn answer(path: &str, query: &str, accepted: Transform) -> Result<Res
         ["api"] => core_versions(),
         ["api", "v1"] => {
             let mut list = resource_list("", "v1");
-            // The oldest group leaves this out.
+            // The core group omits this.
             list.as_object_mut().map(|list| list.remove("apiVersion"));
             list
         }
@@ -93,7 +93,7 @@ pub(crate) fn answer(path: &str, query: &str, accepted: Transform) -> Result<Res
     Ok(Response::json(200, &document))
 }
 
-/// Answers a review: everything is allowed on loopback, and nobody has a token.
+/// Answers a review on loopback: everything is allowed, and there are no tokens.
 pub(crate) fn review(kind: &str, body: Tree) -> Response {
     let status = match kind {
         "SelfSubjectRulesReview" => rules(&["*"], &["*"]),
@@ -108,7 +108,7 @@ pub(crate) fn review(kind: &str, body: Tree) -> Response {
     Response::json(201, &reviewed(kind, body, status))
 }
 
-/// The status of a review of the user who asks.
+/// The status of a review of the requesting user.
 pub(crate) fn user_info(name: &str, uid: &str, groups: &[&str]) -> Value {
     let mut info = json!({"username": name, "groups": groups});
     if !uid.is_empty() {
@@ -117,7 +117,7 @@ pub(crate) fn user_info(name: &str, uid: &str, groups: &[&str]) -> Value {
     json!({"userInfo": info})
 }
 
-/// A review with its outcome.
+/// A review with its status.
 pub(crate) fn reviewed(kind: &str, mut body: Tree, status: Value) -> Value {
     let group = REVIEWS.iter().find(|[_, _, known]| *known == kind);
     let [group, ..] = group.unwrap_or(&REVIEWS[0]);
@@ -127,7 +127,7 @@ pub(crate) fn reviewed(kind: &str, mut body: Tree, status: Value) -> Value {
     Value::Object(body)
 }
 
-/// What somebody may do who may do this to all resources, and to all paths.
+/// The rules of a user with these verbs on all resources and these on all paths.
 pub(crate) fn rules(verbs: &[&str], of_paths: &[&str]) -> Value {
     json!({
         "resourceRules": [{"verbs": verbs, "apiGroups": ["*"], "resources": ["*"]}],
@@ -163,7 +163,7 @@ fn groups() -> Value {
     json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
 }
 
-/// All groups but the core one, with their versions.
+/// All groups except for the core group, with their versions.
 fn served() -> impl Iterator<Item = (&'static str, &'static str)> {
     GROUPS.into_iter().chain(REVIEW_GROUPS)
 }
@@ -236,7 +236,7 @@ fn add_names(resource: &mut Value, row: &KindInfo) {
     }
 }
 
-/// The aggregated form: all groups with all resources in one answer.
+/// The aggregated form: all groups with all resources in one response.
 fn aggregate<'a>(groups: impl IntoIterator<Item = (&'a str, &'a str)>) -> Response {
     let items = groups.into_iter();
     let items = items.map(|(group, version)| aggregated_group(group, version));

@@ -1,8 +1,8 @@
-//! Health checks: `/healthz`, `/livez`, `/readyz`, and the single checks below them.
+//! Answers health checks: `/healthz`, `/livez`, `/readyz`, and the single checks below them.
 //!
-//! Responsible for: their answers. Must not: check anything; a server that answers is well.
+//! Responsible for: the responses. Must not: check anything; a server that responds is healthy.
 //!
-//! Different from a real server: checks of hooks that this server does not have are left out.
+//! Different from a real server: checks of hooks that this server lacks are omitted.
 
 use super::super::query::Query;
 use crate::apiserver::{
@@ -10,7 +10,7 @@ use crate::apiserver::{
     print::{Response, TEXT},
 };
 
-/// The endpoints, each with its checks in the order in which they are listed.
+/// The endpoints, each with its checks in output order.
 const ENDPOINTS: [(&str, &[&str]); 3] = [
     ("healthz", &["ping", "log", "etcd"]),
     ("livez", &["ping", "log", "etcd"]),

@@ -1,7 +1,7 @@
-//! Documents that describe the API to clients.
+//! Serves the documents that describe the API to clients.
 //!
-//! Responsible for: discovery, version, health, schemas and reviews of access. Must not: look at stored objects.
-//! Read first: `documents`, which has all the paths.
+//! Responsible for: discovery, version, health, schemas and access reviews. Must not: access stored objects.
+//! Read first: `documents`, which lists all paths.
 
 pub(crate) mod documents;
 mod health;

@@ -1,11 +1,12 @@
-//! OpenAPI documents, as far as kubectl needs them.
+//! Serves the OpenAPI documents that kubectl needs.
 //!
-//! Responsible for: where the schemas are, and which kinds take the `fieldValidation` parameter, so
-//! that clients leave validation to the server. Must not: describe fields; `schemas` does.
+//! Responsible for: the location of the schemas, and the kinds that accept the `fieldValidation` parameter, so that
+//! clients leave validation to the server. Must not: describe fields; `schemas` does.
 //!
-//! Different from a real server: the old document, version 2, has open objects, and none at all in protobuf,
-//! which kubectl asks for when the new ones lack a kind: it has to learn that this one does, too. Patches are not
-//! said to be possible by strategic merge, so that kubectl uses the merge keys that it was built with.
+//! Different from a real server: the version 2 document describes `metadata`, `spec` and `status` as open objects. Its
+//! protobuf form has no definitions. kubectl requests that form if the version 3 documents lack a kind, and must find
+//! that it lacks the kind, too. No document offers strategic merge for patches, so that kubectl uses its built-in merge
+//! keys.
 
 use std::iter;
 
@@ -18,10 +19,10 @@ use crate::apiserver::{
     print::{JSON, Response, TEXT},
 };
 
-/// Stands for the documents as they are: it has to change when they do, and with nothing else.
+/// The hash in document URLs; it must change exactly when the documents change.
 const HASH: &str = VERSION;
 
-/// The media type of the old document in protobuf.
+/// The media type of the version 2 document in protobuf.
 const PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 
 /// Answers `/openapi/...`; `None` for other paths.
@@ -43,7 +44,7 @@ pub(crate) fn answer(path: &str, query: &str, accepted: Transform) -> Option<Res
                 None | Some("" | HASH) => document(group, version),
                 Some(_) => moved(path),
             });
-            // Without a word, as the real server answers it.
+            // An empty body, as on a real server.
             Some(answer.ok_or_else(|| ApiError::text(404, "")))
         }
     }
@@ -54,7 +55,7 @@ fn all() -> impl Iterator<Item = (&'static str, &'static str)> {
     iter::once(("", "v1")).chain(GROUPS)
 }
 
-/// Where a group is.
+/// The path of a group's document.
 fn path_of(group: &str, version: &str) -> String {
     match group {
         "" => "api/v1".to_owned(),
@@ -62,7 +63,7 @@ fn path_of(group: &str, version: &str) -> String {
     }
 }
 
-/// A request for an older document is redirected to the current one.
+/// Redirects a request for an older document to the current one.
 fn moved(path: &str) -> Response {
     Response {
         headers: vec![("location", format!("{path}?hash={HASH}"))],
@@ -129,10 +130,10 @@ fn operation(row: &KindInfo, action: &str) -> Value {
     })
 }
 
-/// The old document in protobuf: its own version, what it is about, and paths.
+/// The version 2 document in protobuf: version, info and empty paths.
 fn no_definitions() -> Vec<u8> {
     let field = |number: u8, content: &[u8]| {
-        // Nothing here is as long as 128 bytes, so a length is one byte.
+        // All content is shorter than 128 bytes, so a length is one byte.
         let head = [number << 3 | 2, content.len() as u8];
         [&head, content].concat()
     };

@@ -1,13 +1,13 @@
-//! The Kubernetes release that the server imitates.
+//! Names the Kubernetes release that the server imitates.
 //!
-//! Responsible for: its name, and the document at `/version`. Must not: show lakh's own version.
+//! Responsible for: the version, and the document at `/version`. Must not: return lakh's own version.
 
 use serde_json::{Value, json};
 
-/// The Kubernetes release whose behaviour is imitated.
+/// The Kubernetes release that the server imitates.
 pub(crate) const VERSION: &str = "v1.36.2";
 
-/// The answer to `/version`.
+/// The document at `/version`.
 pub(super) fn document() -> Value {
     json!({
         "major": "1",

@@ -1,7 +1,7 @@
-//! Rules about CronJobs.
+//! Validates CronJobs.
 //!
-//! Responsible for: schedule, time zone and what a Job template must not have. Must not: repeat the
-//! rules of Jobs, which hold for the template, too.
+//! Responsible for: schedule, time zone and fields that the Job template must not set. Must not: repeat the rules of
+//! Jobs, which also apply to the template.
 
 use super::validate;
 use crate::{
@@ -9,7 +9,7 @@ use crate::{
     cron::{Schedule, Zone, names_zone},
 };
 
-/// Longest name: the Jobs' names are longer by the minute of their run.
+/// The longest name. Names of Jobs are longer, because they end in the minute of the run.
 const NAME_MAX: usize = 52;
 
 const NO_ZONE: &str = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead";
@@ -19,7 +19,7 @@ const NOT_BOTH: &str = "cannot use both timeZone field and TZ or CRON_TZ in sche
 const NOT_LOCAL: &str = "timeZone must be an explicit time zone as defined in \
                          https://www.iana.org/time-zones";
 
-/// Checks a new CronJob.
+/// Validates a new CronJob.
 pub(crate) fn validate_create(cron_job: &CheckedField<'_, '_>) {
     check_spec(cron_job);
     let name = cron_job.at("metadata.name");
@@ -28,20 +28,20 @@ pub(crate) fn validate_create(cron_job: &CheckedField<'_, '_>) {
     }
 }
 
-/// Warnings about a CronJob that was created.
+/// Warnings for a new CronJob.
 pub(crate) fn warnings(tree: &Tree) -> Vec<String> {
     let name = super::defaults::name_warning(tree);
     name.into_iter().chain(job_warnings(tree)).collect()
 }
 
-/// Warnings about a CronJob that was changed.
+/// Warnings for an update of a CronJob.
 pub(crate) fn update_warnings(tree: &Tree, old: &Tree) -> Vec<String> {
     let mut warnings = match tree.get("spec") == old.get("spec") {
         true => Vec::new(),
         false => job_warnings(tree),
     };
     if names_zone(tree::text(tree, "spec.schedule")) {
-        // Upstream names the field so.
+        // Upstream's path contains `spec` twice.
         warnings.push(
             "cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone instead, see \
              https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details"
@@ -56,7 +56,7 @@ fn job_warnings(tree: &Tree) -> Vec<String> {
     super::defaults::spec_warnings("spec.jobTemplate.spec", job)
 }
 
-/// Checks the spec of a new or changed CronJob.
+/// Validates the spec of a new or updated CronJob.
 pub(crate) fn check_spec(cron_job: &CheckedField<'_, '_>) {
     let spec = cron_job.at("spec");
     check_schedule(&spec);
@@ -83,7 +83,7 @@ fn check_schedule(spec: &CheckedField<'_, '_>) {
     if !names_zone(schedule.text()) {
         return;
     }
-    // What older servers took may stay.
+    // A schedule with a time zone that an older server accepted may stay.
     if !names_zone(schedule.old().text()) {
         schedule.invalid(NO_ZONE);
     } else if spec.at("timeZone").is_set() {
@@ -107,7 +107,7 @@ fn check_time_zone(zone: &CheckedField<'_, '_>) {
 fn check_template(spec: &CheckedField<'_, '_>) {
     let job = spec.at("jobTemplate.spec");
     let mut defaulted = job.tree().clone();
-    // What a Job would have; in a template it stays unset.
+    // Validation needs the defaults that a Job would have; the template keeps these fields unset.
     tree::default(&mut defaulted, "completionMode", "NonIndexed");
     let policy = super::defaults::replacement_policy(&defaulted);
     tree::default(&mut defaulted, "podReplacementPolicy", policy);

@@ -1,6 +1,6 @@
-//! Defaults of Jobs and what the server generates for them.
+//! Applies the defaults of Jobs and generates their selector and labels.
 //!
-//! Responsible for: filling in. Must not: refuse anything.
+//! Responsible for: setting fields. Must not: reject anything.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ use crate::apiserver::{
     object::{Tree, names, tree},
 };
 
-/// Labels that the server sets on the pod template, with the field they come from.
+/// Labels that the server sets on the pod template, with the metadata field of their value.
 pub(super) const GENERATED: [(&str, &str); 4] = [
     ("controller-uid", "uid"),
     ("job-name", "name"),
@@ -17,7 +17,7 @@ pub(super) const GENERATED: [(&str, &str); 4] = [
     ("batch.kubernetes.io/job-name", "name"),
 ];
 
-/// The label that the generated selector selects by.
+/// The label in the generated selector.
 pub(super) const SELECTOR_LABEL: &str = "batch.kubernetes.io/controller-uid";
 
 /// Applies the defaults of a Job.
@@ -70,7 +70,7 @@ pub(super) fn replacement_policy(spec: &Tree) -> &'static str {
     }
 }
 
-/// A Job without labels of its own has those of its template, the generated ones included.
+/// Copies the template's labels, including generated ones, to a Job without labels.
 fn default_labels(tree: &mut Tree) {
     if !tree::section(tree, "metadata.labels").is_empty() {
         return;
@@ -81,8 +81,7 @@ fn default_labels(tree: &mut Tree) {
     }
 }
 
-/// Normalizes a written status: counters of zero are left out, and
-/// times of conditions are null.
+/// Normalizes a written status: removes counters of zero and sets missing times of conditions to null.
 pub(crate) fn prepare_status(tree: &mut Tree) {
     let status = tree::section_mut(tree, "status");
     for counter in ["active", "succeeded", "failed"] {
@@ -93,7 +92,7 @@ pub(crate) fn prepare_status(tree: &mut Tree) {
     defaults::fill(status, "jobStatus");
 }
 
-/// Clears the status and generates selector and labels.
+/// Resets the status and generates selector and labels.
 pub(crate) fn prepare_create(tree: &mut Tree) {
     tree.insert("status".into(), json!({}));
     let metadata = tree::metadata(tree).clone();
@@ -111,7 +110,7 @@ pub(crate) fn prepare_create(tree: &mut Tree) {
     default_labels(tree);
 }
 
-/// A warning about a name that is no DNS label.
+/// Warns about a name that is not a DNS label.
 pub(super) fn name_warning(tree: &Tree) -> Option<String> {
     let problems = names::dns_label_problems(tree::text(tree, "metadata.name"));
     (!problems.is_empty()).then(|| {
@@ -123,14 +122,14 @@ pub(super) fn name_warning(tree: &Tree) -> Option<String> {
     })
 }
 
-/// Warnings about a Job that was created.
+/// Warnings for a new Job.
 pub(crate) fn warnings(tree: &Tree) -> Vec<String> {
     let mut warnings: Vec<String> = name_warning(tree).into_iter().collect();
     warnings.extend(spec_warnings("spec", tree::section(tree, "spec")));
     warnings
 }
 
-/// Warnings about a Job that was changed.
+/// Warnings for an update of a Job.
 pub(crate) fn update_warnings(tree: &Tree, old: &Tree) -> Vec<String> {
     match tree.get("spec") == old.get("spec") {
         true => Vec::new(),
@@ -138,7 +137,7 @@ pub(crate) fn update_warnings(tree: &Tree, old: &Tree) -> Vec<String> {
     }
 }
 
-/// Warnings about the spec of a Job, which stands at `path`.
+/// Warnings for the spec of a Job; `path` is the path of that spec.
 #[doc(alias = "WarningsForJobSpec")]
 pub(super) fn spec_warnings(path: &str, spec: &Tree) -> Vec<String> {
     let mut warnings = Vec::new();

@@ -1,12 +1,11 @@
-//! Index lists as text: `0-2,5`.
+//! Parses index lists such as `0-2,5`.
 //!
-//! Responsible for: reading and comparing them, with the texts for broken ones. Must not: know
-//! Jobs.
+//! Responsible for: parsing and comparing them, with the error texts. Must not: know Jobs.
 
 /// Closed intervals of indexes in increasing order.
 pub(super) type Intervals = Vec<(u32, u32)>;
 
-/// Reads a list whose indexes must be below `completions`.
+/// Parses a list whose indexes must be below `completions`.
 pub(super) fn parse(text: &str, completions: i64) -> Result<Intervals, String> {
     let mut intervals = Intervals::new();
     if text.is_empty() {
@@ -42,7 +41,7 @@ pub(super) fn parse(text: &str, completions: i64) -> Result<Intervals, String> {
     Ok(intervals)
 }
 
-/// How many indexes a list holds.
+/// The number of indexes in a list.
 pub(super) fn count(intervals: &Intervals) -> i64 {
     intervals
         .iter()
@@ -50,7 +49,7 @@ pub(super) fn count(intervals: &Intervals) -> i64 {
         .sum()
 }
 
-/// The first index that both lists hold.
+/// The first index that is in both lists.
 pub(super) fn overlap(left: &Intervals, right: &Intervals) -> Option<u32> {
     let (mut left, mut right) = (left.iter().peekable(), right.iter().peekable());
     while let (Some(&&(a, b)), Some(&&(c, d))) = (left.peek(), right.peek()) {

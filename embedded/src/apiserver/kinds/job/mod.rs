@@ -1,6 +1,6 @@
-//! Jobs and CronJobs: defaults, generated labels and rules.
+//! Holds the defaults, generated labels and rules of Jobs and CronJobs.
 //!
-//! Responsible for: what only Jobs have. Must not: hold pod-spec rules, which are in `template`.
+//! Responsible for: rules that only Jobs and CronJobs have. Must not: hold pod-spec rules, which are in `template`.
 
 pub(crate) mod cron_job;
 mod defaults;

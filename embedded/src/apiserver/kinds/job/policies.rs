@@ -1,7 +1,6 @@
-//! Rules about success and failure policies.
+//! Validates success and failure policies.
 //!
-//! Responsible for: `spec.successPolicy` and `spec.podFailurePolicy`. Must not: check the rest
-//! of the spec.
+//! Responsible for: `spec.successPolicy` and `spec.podFailurePolicy`. Must not: validate the rest of the spec.
 
 use serde_json::Value;
 
@@ -15,7 +14,7 @@ const MAX_RULES: usize = 20;
 const MAX_EXIT_CODES: usize = 255;
 const MAX_INDEX_LIST: usize = 65_536;
 
-/// Checks `spec.successPolicy`.
+/// Validates `spec.successPolicy`.
 #[doc(alias = "validateSuccessPolicy")]
 pub(super) fn check_success_policy(spec: &CheckedField<'_, '_>) {
     let policy = spec.at("successPolicy");
@@ -32,7 +31,7 @@ pub(super) fn check_success_policy(spec: &CheckedField<'_, '_>) {
         return rules.required(detail);
     }
     rules.must_have_at_most(MAX_RULES);
-    // Without completions the Job is refused already, and there is nothing to compare with.
+    // Without completions the Job is rejected anyway, and the rules have no bound.
     if let Some(completions) = spec.at("completions").int() {
         rules
             .items()
@@ -67,12 +66,12 @@ fn check_success_rule(rule: &CheckedField<'_, '_>, completions: i64) {
     }
 }
 
-/// A policy with the names of the fields of the real server's inner types, in their order.
+/// A policy as error texts print it: with the names and the order of the fields of upstream's internal types.
 pub(super) fn shown(field: &str, policy: &Value) -> String {
     inner(type_def::of(Kind::Job).member("spec").member(field), policy)
 }
 
-/// The fields of policies in the order of the inner types.
+/// The fields of policies in the order of the internal types.
 const FIELDS: &str = "rules action onExitCodes containerName operator values onPodConditions type status \
                       succeededIndexes succeededCount";
 
@@ -97,7 +96,7 @@ fn inner(shape: &TypeDef, value: &Value) -> String {
     }
 }
 
-/// Checks `spec.podFailurePolicy`.
+/// Validates `spec.podFailurePolicy`.
 #[doc(alias = "validatePodFailurePolicy")]
 pub(super) fn check_failure_policy(spec: &CheckedField<'_, '_>) {
     let rules = spec.at("podFailurePolicy.rules");

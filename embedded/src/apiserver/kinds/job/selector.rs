@@ -1,6 +1,6 @@
-//! Label selectors of Jobs against template labels.
+//! Matches label selectors of Jobs against template labels.
 //!
-//! Responsible for: matching, and what is wrong with a selector by itself. Must not: know Jobs.
+//! Responsible for: matching and validating a selector. Must not: know Jobs.
 
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ use crate::apiserver::{
     object::{CheckedField, JsonView, Tree, names},
 };
 
-/// Whether a selector selects anything by its form, and selects these labels.
+/// Returns true if the selector matches these labels.
 pub(super) fn matches(selector: JsonView<'_>, labels: &Tree) -> bool {
     let mut pairs = selector.at("matchLabels").tree().iter();
     let mut expressions = selector.at("matchExpressions").items();
@@ -17,7 +17,7 @@ pub(super) fn matches(selector: JsonView<'_>, labels: &Tree) -> bool {
         && expressions.all(|item| holds(item, labels))
 }
 
-/// A selector with its members in the order in which the API has them.
+/// A selector as error texts print it: with its members in the API's order.
 pub(super) fn shown(selector: JsonView<'_>) -> String {
     if selector.tree().is_empty() {
         return selector.value().to_string();
@@ -30,7 +30,7 @@ pub(super) fn shown(selector: JsonView<'_>) -> String {
     format!("{{{}}}", members.join(","))
 }
 
-/// Returns true if a selector can be read.
+/// Returns true if a selector is valid.
 #[doc(alias = "LabelSelectorAsSelector")]
 pub(super) fn is_valid(selector: JsonView<'_>) -> bool {
     let mut labels = selector.at("matchLabels").tree().iter();
@@ -48,7 +48,7 @@ pub(super) fn is_valid(selector: JsonView<'_>) -> bool {
     })
 }
 
-/// Checks the expressions of a selector.
+/// Validates the labels and the expressions of a selector.
 pub(super) fn check(selector: &CheckedField<'_, '_>) {
     metadata::check_labels(&selector.at("matchLabels"), None);
     for item in selector.at("matchExpressions").items() {

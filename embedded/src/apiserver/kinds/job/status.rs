@@ -1,7 +1,7 @@
-//! What may be written to a Job's status.
+//! Validates updates of a Job's status.
 //!
-//! Responsible for: the thirty rules that guard counters, conditions, times and index lists.
-//! They hold for every writer, the controller included. Must not: check the spec.
+//! Responsible for: the thirty rules about counters, conditions, times and index lists. They apply to all writers,
+//! including the controller. Must not: validate the spec.
 
 use serde::{Deserialize, de::IgnoredAny};
 
@@ -11,7 +11,7 @@ use crate::{
     model::Time,
 };
 
-/// What of a Job's spec, as it is stored, the rules of its status look at.
+/// Parses a stored Job spec without its template, which the status rules do not need.
 pub(crate) fn spec_without_template(spec: &str) -> Tree {
     #[derive(Deserialize)]
     struct Spec {
@@ -24,13 +24,13 @@ pub(crate) fn spec_without_template(spec: &str) -> Tree {
     spec.rest
 }
 
-/// The status of one Job, and the spec that it is about.
+/// An update of a Job's status, with the spec.
 struct StatusChange<'a, 'v> {
     spec: JsonView<'v>,
     status: CheckedField<'a, 'v>,
 }
 
-/// Checks a changed status; each rule only where its activating condition holds.
+/// Validates an updated status; each rule applies only if its activating condition holds.
 #[doc(alias = "ValidateJobStatusUpdate")]
 pub(crate) fn validate_status(job: &CheckedField<'_, '_>) {
     let change = StatusChange {
@@ -85,7 +85,7 @@ impl<'v> StatusChange<'_, 'v> {
         self.spec.at("completionMode").text() == "Indexed"
     }
 
-    /// Says what is wrong with the conditions, if it is.
+    /// Records an error for the conditions if `is_wrong`.
     fn refuse_if(&self, is_wrong: bool, detail: &str) {
         if is_wrong {
             let conditions = self.at("conditions");
@@ -293,7 +293,7 @@ impl<'v> StatusChange<'_, 'v> {
     }
 }
 
-/// Whether a condition of this type has this status.
+/// Returns true if a condition of this type has this status.
 pub(super) fn condition_is(status: JsonView<'_>, condition_type: &str, value: &str) -> bool {
     let mut conditions = status.at("conditions").items();
     conditions.any(|it| it.at("type").text() == condition_type && it.at("status").text() == value)

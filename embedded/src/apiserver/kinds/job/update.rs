@@ -1,7 +1,7 @@
-//! What may change in a Job's spec.
+//! Validates updates of a Job's spec.
 //!
-//! Responsible for: immutable fields and the template of suspended Jobs. Must not: check the new
-//! spec by itself; that is `validate`.
+//! Responsible for: immutable fields, and the template of suspended Jobs. Must not: validate the new spec by itself;
+//! `validate` does.
 
 use serde_json::Value;
 
@@ -11,7 +11,7 @@ use crate::apiserver::{
     object::{CheckedField, JsonView, Tree, tree},
 };
 
-/// Checks a changed Job against its old state.
+/// Validates a Job against its previous state.
 #[doc(alias = "ValidateJobUpdate")]
 pub(crate) fn validate_update(job: &CheckedField<'_, '_>) {
     let spec = job.at("spec");
@@ -26,7 +26,7 @@ pub(crate) fn validate_update(job: &CheckedField<'_, '_>) {
     if !has_changed {
         return;
     }
-    // So far the Job was looked at as a new one, now as a changed one.
+    // Upstream validates the spec twice: above as that of a new Job, here as an update.
     validate::check_spec(&spec);
     validate::check_selector(&spec);
     check_completions(&spec);
@@ -54,7 +54,7 @@ fn check_immutable(field: &CheckedField<'_, '_>, name: &str) {
     }
 }
 
-/// Completions of an Indexed Job may follow its parallelism.
+/// `completions` of an Indexed Job may change together with `parallelism`.
 fn check_completions(spec: &CheckedField<'_, '_>) {
     let completions = spec.at("completions");
     if !completions.has_changed() {
@@ -82,7 +82,8 @@ fn check_template(spec: &CheckedField<'_, '_>, status: JsonView<'_>) {
     }
 }
 
-/// A template without what may change while a Job is suspended: where its Pods go, and how much they ask.
+/// Returns the template without the fields that may change while a Job is suspended: scheduling fields, labels,
+/// annotations and resources.
 fn but_directives(template: &Value) -> Tree {
     let mut template = template.as_object().cloned().unwrap_or_default();
     for path in [
@@ -107,7 +108,7 @@ fn but_directives(template: &Value) -> Tree {
     template
 }
 
-/// Removes what stands at a path, and the objects on the way that have nothing left.
+/// Removes the value at a path, and its parents that become empty.
 fn remove_at(tree: &mut Tree, path: &str) {
     let Some((name, rest)) = path.split_once('.') else {
         tree.remove(path);

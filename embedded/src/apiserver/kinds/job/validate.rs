@@ -1,7 +1,6 @@
-//! Rules about the spec of a Job.
+//! Validates the spec of a Job.
 //!
-//! Responsible for: everything that is checked on creation, and again on update. Must not:
-//! compare with an older state.
+//! Responsible for: the rules of creation, which updates repeat. Must not: compare with the previous state.
 
 use serde_json::Value;
 
@@ -11,18 +10,18 @@ use crate::apiserver::{
     object::{CheckedField, Tree, names},
 };
 
-/// Most parallel Pods of an Indexed Job, and most failed indexes.
+/// The largest `parallelism` of an Indexed Job, and the largest `maxFailedIndexes`.
 const MAX_PARALLEL: i64 = 100_000;
-/// Completions above which failed indexes must be limited more tightly.
+/// With more completions than this, a Job with `backoffLimitPerIndex` has lower limits.
 const MANY_COMPLETIONS: i64 = 100_000;
-/// The tighter limits.
+/// The lower limits of `parallelism` and `maxFailedIndexes`.
 const MAX_WITH_MANY: i64 = 10_000;
-/// What a path may have beside letters and digits.
+/// Characters of a path besides letters and digits.
 const PATH_MARKS: &str = "/-._~%!$&'()*+,;=:";
-/// Longest `managedBy`.
+/// The longest `managedBy`, in bytes.
 const MAX_MANAGED_BY: usize = 63;
 
-/// Checks a new Job.
+/// Validates a new Job.
 #[doc(alias = "ValidateJob")]
 pub(crate) fn validate_create(job: &CheckedField<'_, '_>) {
     let spec = job.at("spec");
@@ -39,11 +38,11 @@ pub(crate) fn validate_create(job: &CheckedField<'_, '_>) {
     check_hostnames(job, &spec);
 }
 
-/// Checks the labels and the selector that the server generates.
+/// Validates the labels and the selector that the server generates.
 #[doc(alias = "validateGeneratedSelector")]
 pub(super) fn check_generated(job: &CheckedField<'_, '_>, spec: &CheckedField<'_, '_>) {
     let selector = spec.at("selector");
-    // A missing selector is reported elsewhere.
+    // `check_selector` reports a missing selector.
     if spec.at("manualSelector").flag() || !selector.is_set() {
         return;
     }
@@ -66,7 +65,7 @@ pub(super) fn check_generated(job: &CheckedField<'_, '_>, spec: &CheckedField<'_
     }
 }
 
-/// Checks the spec but for selector and generated labels.
+/// Validates the spec except for selector and generated labels.
 pub(super) fn check_spec(spec: &CheckedField<'_, '_>) {
     check_numbers(spec);
     check_managed_by(&spec.at("managedBy"));
@@ -182,7 +181,7 @@ fn check_template(spec: &CheckedField<'_, '_>) {
     }
 }
 
-/// Checks that there is a selector and that it selects the template's labels.
+/// Requires a selector that matches the template's labels.
 pub(super) fn check_selector(spec: &CheckedField<'_, '_>) {
     let selector = spec.at("selector");
     let labels = spec.at("template.metadata.labels");
@@ -199,7 +198,7 @@ pub(super) fn check_selector(spec: &CheckedField<'_, '_>) {
     labels.invalid("`selector` does not match template `labels`");
 }
 
-/// Pods of an Indexed Job take their hostname from the Job's name and their index.
+/// Validates the hostnames of an Indexed Job's Pods, which consist of the Job's name and the index.
 pub(super) fn check_hostnames(job: &CheckedField<'_, '_>, spec: &CheckedField<'_, '_>) {
     let completions = spec.at("completions").number();
     if spec.at("completionMode").text() != "Indexed" || completions <= 0 {

@@ -1,10 +1,10 @@
-//! Pods: defaults and rules.
+//! Implements the defaults and rules of Pods.
 //!
-//! Responsible for: what only Pods have. Must not: hold the deletion table, which is in
-//! the server's `delete`, or pod-spec rules that templates share, which are in `template`.
+//! Responsible for: rules that only Pods have. Must not: hold the deletion table, which is in the server's `delete`, or
+//! pod-spec rules that templates share, which are in `template`.
 //!
-//! Different from a real server: priority classes, runtime classes, quotas and disruption
-//! budgets do not exist; service-account tokens are not mounted.
+//! Different from a real server: there are no priority classes, runtime classes or disruption budgets that Pods are
+//! checked against; service-account tokens are not mounted.
 
 mod rules;
 
@@ -20,7 +20,7 @@ use crate::apiserver::object::{JsonView, Tree, names, tree};
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
 const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 
-/// The defaults among these that admission sets on a real server.
+/// The defaults that admission sets on a real server.
 pub(crate) const SET_BY_ADMISSION: [&str; 4] = [
     "preemptionPolicy",
     "priority",
@@ -28,7 +28,7 @@ pub(crate) const SET_BY_ADMISSION: [&str; 4] = [
     "serviceAccountName",
 ];
 
-/// Applies defaults, those of admission included.
+/// Applies defaults, including those of admission.
 pub(crate) fn default(tree: &mut Tree) {
     let spec = tree::section_mut(tree, "spec");
     default_requests(spec);
@@ -45,7 +45,7 @@ pub(crate) fn default(tree: &mut Tree) {
     }
 }
 
-/// Sets status and tolerations of a new Pod.
+/// Sets the status and the default tolerations of a new Pod.
 pub(crate) fn prepare_create(tree: &mut Tree) {
     let spec = tree::section_mut(tree, "spec");
     default_tolerations(spec);
@@ -65,7 +65,7 @@ pub(crate) fn prepare_create(tree: &mut Tree) {
     tree.insert("status".into(), status);
 }
 
-/// Warnings about a Pod that was created.
+/// Warnings for a new Pod.
 pub(crate) fn warnings(tree: &Tree) -> Vec<String> {
     let mut warnings = template::warnings("", tree);
     let problems = names::dns_label_problems(tree::text(tree, "metadata.name"));
@@ -80,7 +80,7 @@ pub(crate) fn warnings(tree: &Tree) -> Vec<String> {
     warnings
 }
 
-/// Adds the tolerations that admission adds to new and to changed Pods.
+/// Adds the tolerations that admission adds to new and updated Pods.
 #[doc(alias = "DefaultTolerationSeconds")]
 pub(crate) fn default_tolerations(spec: &mut Tree) {
     for key in [NOT_READY, UNREACHABLE] {
@@ -99,7 +99,7 @@ pub(crate) fn default_tolerations(spec: &mut Tree) {
     }
 }
 
-/// Limits stand in for requests that are not given.
+/// Sets missing requests to the limits.
 fn default_requests(spec: &mut Tree) {
     for list in ["containers", "initContainers"] {
         for container in tree::objects_mut(spec, list) {

@@ -1,6 +1,6 @@
-//! What may be written to Pods.
+//! Validates Pods.
 //!
-//! Responsible for: checks of create, update and status. Must not: apply defaults.
+//! Responsible for: validation of create, update and status. Must not: apply defaults.
 
 use hashbrown::HashSet;
 use serde::Deserialize;
@@ -11,7 +11,7 @@ use crate::apiserver::{
     object::{CheckedField, JsonView, Tree, tree},
 };
 
-/// Checks a new Pod.
+/// Validates a new Pod.
 #[doc(alias = "ValidatePodCreate")]
 pub(crate) fn validate_create(pod: &CheckedField<'_, '_>) {
     template::validate_spec(&pod.at("spec"));
@@ -36,7 +36,7 @@ const IMMUTABLE: &str = "pod updates may not change fields other than \
                          existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to \
                          be set to 1 if it was previously negative)";
 
-/// Checks a change of a Pod's main resource. The difference is not shown as a real server does.
+/// Validates an update of a Pod's main resource. Unlike on a real server, the error does not contain the diff.
 #[doc(alias = "ValidatePodUpdate")]
 pub(crate) fn validate_update(pod: &CheckedField<'_, '_>) {
     let spec = pod.at("spec");
@@ -47,7 +47,7 @@ pub(crate) fn validate_update(pod: &CheckedField<'_, '_>) {
 
 fn check_spec_change(spec: &CheckedField<'_, '_>) {
     template::validate_spec(spec);
-    // Once as in a new Pod, once as what an update may change.
+    // Upstream checks the images twice: as those of a new Pod, and as fields that may change.
     template::check_images(spec);
     template::check_images(spec);
     for list in ["containers", "initContainers"] {
@@ -119,7 +119,7 @@ fn check_deadline(deadline: &CheckedField<'_, '_>) {
     }
 }
 
-/// Restores what a status write must not change and mirrors addresses.
+/// Restores fields that a status write must not change, and copies `podIP` to `podIPs`.
 pub(crate) fn prepare_status(tree: &mut Tree, old: &Tree) {
     let metadata = tree::metadata_mut(tree);
     tree::restore(metadata, tree::metadata(old), "ownerReferences");
@@ -136,7 +136,7 @@ pub(crate) fn prepare_status(tree: &mut Tree, old: &Tree) {
     defaults::fill(status, "podStatus");
 }
 
-/// Checks a change of a Pod's status.
+/// Validates an update of a Pod's status.
 #[doc(alias = "ValidatePodStatusUpdate")]
 pub(crate) fn validate_status(pod: &CheckedField<'_, '_>) {
     let (spec, status) = (*pod.at("spec"), pod.at("status"));
@@ -176,8 +176,7 @@ pub(crate) fn validate_status(pod: &CheckedField<'_, '_>) {
     }
 }
 
-/// What of a spec says when containers are started again; containers that say nothing are left out. The spec is as it is
-/// stored.
+/// Reduces a stored Pod spec to its restart policies. Containers without a policy of their own are left out.
 pub(crate) fn restart_policies(spec: &str) -> Tree {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -222,7 +221,7 @@ pub(crate) fn restart_policies(spec: &str) -> Tree {
     policies
 }
 
-/// Whether a container is started again after it has ended like this.
+/// Returns true if a container with this terminated status restarts.
 fn restarts(container: JsonView<'_>, spec: JsonView<'_>, ended: JsonView<'_>) -> bool {
     let exit_code = ended.at("state.terminated.exitCode");
     let own = container.at("restartPolicy").as_text();
@@ -240,7 +239,7 @@ fn restarts(container: JsonView<'_>, spec: JsonView<'_>, ended: JsonView<'_>) ->
     }
 }
 
-/// Whether some container's end can start all of the Pod's anew.
+/// Returns true if the termination of a container can restart all containers of the Pod.
 fn all_could_restart(spec: JsonView<'_>) -> bool {
     let lists = ["containers", "initContainers"].into_iter();
     let containers = lists.flat_map(|list| spec.at(list).items());

@@ -1,16 +1,16 @@
-//! Checks of containers.
+//! Validates containers.
 //!
-//! Responsible for: the mistakes people make in names, images, probes, ports, variables, mounts and
-//! resources. Must not: check security contexts, which are taken as they are.
+//! Responsible for: common mistakes in names, images, probes, ports, variables, mounts and resources. Must not:
+//! validate security contexts, which are accepted unchecked.
 
 use hashbrown::HashSet;
 use serde_json::{Value, json};
 
 use crate::apiserver::object::{CheckedField, Quantity, names};
 
-/// Most rules of a container that say when it is started again.
+/// The largest number of restart policy rules of a container.
 const MAX_RULES: usize = 20;
-/// Most exit codes in one of them.
+/// The largest number of exit codes in a rule.
 const MAX_CODES: usize = 255;
 
 const NO_VARIABLE: &str = "a valid environment variable name must consist only of printable ASCII characters \
@@ -18,10 +18,10 @@ const NO_VARIABLE: &str = "a valid environment variable name must consist only o
 
 const PROBES: [&str; 3] = ["livenessProbe", "readinessProbe", "startupProbe"];
 
-/// What a probe or a hook does.
+/// Actions of a probe or a hook.
 const HANDLERS: [&str; 5] = ["exec", "httpGet", "tcpSocket", "grpc", "sleep"];
 
-/// Checks what containers and init containers of a Pod have in common; `volumes` are those of the Pod.
+/// Validates the fields that containers and init containers share; `volumes` are the names of the Pod's volumes.
 #[doc(alias = "validateContainerCommon")]
 pub(super) fn check_container(
     container: &CheckedField<'_, '_>,
@@ -60,7 +60,7 @@ pub(super) fn check_container(
     check_resources(&container.at("resources"));
 }
 
-/// Checks the hooks and probes of a container that runs beside others.
+/// Validates the hooks and probes of a container that runs alongside others.
 pub(super) fn check_life(container: &CheckedField<'_, '_>, pod: &CheckedField<'_, '_>) {
     for hook in ["lifecycle.postStart", "lifecycle.preStop"] {
         check_handler(&container.at(hook), pod);
@@ -68,7 +68,7 @@ pub(super) fn check_life(container: &CheckedField<'_, '_>, pod: &CheckedField<'_
     check_probes(container, pod);
 }
 
-/// Checks that a container that ends before others start is neither probed nor has lifecycle hooks.
+/// Rejects probes and lifecycle hooks of an init container that terminates before other containers start.
 pub(super) fn forbid_life(container: &CheckedField<'_, '_>) {
     for field in ["lifecycle"].into_iter().chain(PROBES) {
         if container.at(field).is_set() {
@@ -145,7 +145,7 @@ fn check_env_from(sources: &CheckedField<'_, '_>) {
     }
 }
 
-/// Checks that a path goes down only; which mount it is of, is not said.
+/// Requires a relative path without `..`; the path of the error omits the index of the mount.
 fn check_descending(path: &CheckedField<'_, '_>, shown: &CheckedField<'_, '_>) {
     let text = path.text();
     if text.starts_with('/') {
@@ -156,7 +156,7 @@ fn check_descending(path: &CheckedField<'_, '_>, shown: &CheckedField<'_, '_>) {
     }
 }
 
-/// Whether a variable may have the value of this field of its Pod.
+/// Returns true if a variable may refer to this field of the Pod.
 fn is_field(name: &str) -> bool {
     const FIELDS: [&str; 11] = [
         "metadata.name",
@@ -178,7 +178,7 @@ fn is_field(name: &str) -> bool {
     FIELDS.contains(&name) || of_map("metadata.labels") || of_map("metadata.annotations")
 }
 
-/// Checks a probe or a hook, if there is one.
+/// Validates a probe or a hook, if set.
 fn check_handler(handler: &CheckedField<'_, '_>, pod: &CheckedField<'_, '_>) {
     if !handler.is_set() {
         return;
@@ -209,7 +209,7 @@ fn check_handler(handler: &CheckedField<'_, '_>, pod: &CheckedField<'_, '_>) {
     }
 }
 
-/// Checks a port by number or by name.
+/// Validates a port number or port name.
 fn check_port(port: &CheckedField<'_, '_>) {
     match port.as_text() {
         Some(name) => port.complain_of(name, names::port_name_problems(name)),
@@ -220,7 +220,7 @@ fn check_port(port: &CheckedField<'_, '_>) {
     }
 }
 
-/// Whether a container is started again, whatever its Pod says.
+/// Validates a container's own restart policy and its rules.
 pub(super) fn check_restarts(container: &CheckedField<'_, '_>) {
     let policy = container.at("restartPolicy");
     let rules = container.at("restartPolicyRules");
@@ -297,7 +297,7 @@ fn check_ports(ports: &CheckedField<'_, '_>, host_network: bool) {
     }
 }
 
-/// Checks whether containers may ask for a resource of this name.
+/// Requires a resource name that containers may request.
 fn check_resource_name(name: &str, quantity: &CheckedField<'_, '_>) {
     let standard =
         ["cpu", "memory", "ephemeral-storage"].contains(&name) || name.starts_with("hugepages-");

@@ -1,6 +1,6 @@
-//! Defaults of pod specs.
+//! Applies the defaults of pod specs.
 //!
-//! Responsible for: filling in what was left out. Must not: refuse anything.
+//! Responsible for: setting missing fields. Must not: reject anything.
 
 use serde_json::json;
 
@@ -30,7 +30,7 @@ pub(crate) fn default_spec(spec: &mut Tree) {
     }
 }
 
-/// `Always` for a tag of `latest` or none, else `IfNotPresent`.
+/// `Always` for the tag `latest` or no tag, otherwise `IfNotPresent`.
 fn pull_policy(image: &str) -> &'static str {
     let last = image.rsplit('/').next().unwrap_or(image);
     match last.split_once(':') {

@@ -1,7 +1,6 @@
-//! Pod specs, as they stand in Pods and in Job templates.
+//! Implements the rules of pod specs in Pods and in Job templates.
 //!
-//! Responsible for: what both share, defaults and checks. Must not: hold rules of Jobs or Pods
-//! alone.
+//! Responsible for: defaults and validation that both share. Must not: hold rules of Jobs or Pods alone.
 
 mod containers;
 mod defaults;

@@ -1,12 +1,12 @@
-//! Checks of what a pod spec says about where and when its Pods run.
+//! Validates the scheduling fields of pod specs.
 //!
-//! Responsible for: tolerations, spreading, gates, affinities. Must not: schedule.
+//! Responsible for: tolerations, topology spread, scheduling gates, affinities. Must not: schedule.
 
 use serde_json::json;
 
 use crate::apiserver::object::{CheckedField, names};
 
-/// What a term of a Pod affinity hangs on when it is required.
+/// The field with the required terms of an affinity.
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 
 pub(super) fn check_toleration(toleration: &CheckedField<'_, '_>) {

@@ -1,8 +1,8 @@
-//! Checks of pod specs.
+//! Validates pod specs.
 //!
-//! Responsible for: the mistakes people make in volumes, names, tolerations and scheduling. Must not:
-//! check everything a real server checks; sources of volumes and security contexts are taken as they
-//! are. Containers have `containers`.
+//! Responsible for: common mistakes in volumes, names, tolerations and scheduling. Must not: validate everything that a
+//! real server validates; volume sources and security contexts are accepted unchecked. `containers` validates
+//! containers.
 
 use core::net::IpAddr;
 
@@ -19,7 +19,7 @@ use crate::apiserver::{
     object::{CheckedField, Tree, names, tree},
 };
 
-/// Names of all containers and init containers.
+/// The names of all init containers and containers.
 pub(crate) fn container_names(spec: &Tree) -> impl Iterator<Item = &str> {
     ["initContainers", "containers"]
         .into_iter()
@@ -27,7 +27,7 @@ pub(crate) fn container_names(spec: &Tree) -> impl Iterator<Item = &str> {
         .filter_map(|container| container.get("name")?.as_str())
 }
 
-/// Checks a pod spec.
+/// Validates a pod spec.
 #[doc(alias = "ValidatePodSpec")]
 pub(crate) fn validate_spec<'v>(spec: &CheckedField<'_, 'v>) {
     let volumes = volumes(&spec.at("volumes"));
@@ -155,7 +155,7 @@ fn check_names(spec: &CheckedField<'_, '_>) {
     }
 }
 
-/// The names of the volumes that there are for containers.
+/// Validates volumes and returns the names that containers can mount.
 fn volumes<'v>(volumes: &CheckedField<'_, 'v>) -> Vec<&'v str> {
     let mut names: Vec<&str> = Vec::new();
     for volume in volumes.items() {
@@ -171,7 +171,7 @@ fn volumes<'v>(volumes: &CheckedField<'_, 'v>) -> Vec<&'v str> {
         } else {
             name.must_be_dns_label();
         }
-        // A volume that is wrong in itself does not take its name.
+        // Containers cannot mount an invalid volume.
         if name.found() == before {
             names.push(name.text());
         }
@@ -179,7 +179,7 @@ fn volumes<'v>(volumes: &CheckedField<'_, 'v>) -> Vec<&'v str> {
     names
 }
 
-/// Checks what holds for images of Pods and not of templates.
+/// Validates images by rules that apply to Pods but not to templates.
 #[doc(alias = "validateContainersOnlyForPod")]
 pub(crate) fn check_images(spec: &CheckedField<'_, '_>) {
     for list in ["containers", "initContainers"] {
@@ -192,7 +192,7 @@ pub(crate) fn check_images(spec: &CheckedField<'_, '_>) {
     }
 }
 
-/// Checks the metadata of a pod template; a real server leaves it out of the paths.
+/// Validates the metadata of a pod template; like a real server, it omits `metadata` from the paths.
 pub(crate) fn validate_metadata(template: &CheckedField<'_, '_>) {
     let metadata = template.at("metadata");
     metadata::check_labels(&template.showing("labels", metadata.at("labels")), None);

@@ -1,14 +1,14 @@
-//! Warnings about pod specs that are valid and will not do what they seem to say.
+//! Warns about pod specs that are valid but probably a mistake.
 //!
-//! Responsible for: each kind of warning that upstream's `warningsForPodSpecAndMeta` has, in its order and words. Must
-//! not: refuse anything.
+//! Responsible for: each warning of upstream's `warningsForPodSpecAndMeta`, in its order and words. Must not: reject
+//! anything.
 
 use core::net::{IpAddr, Ipv4Addr};
 use std::collections::BTreeMap;
 
 use crate::apiserver::object::{JsonView, Quantity, Tree, names};
 
-/// Labels of nodes that are deprecated, each with the advice.
+/// Deprecated node labels, each with the advice.
 const DEPRECATED_LABELS: [(&str, &str); 8] = [
     (
         "beta.kubernetes.io/arch",
@@ -41,7 +41,7 @@ const DEPRECATED_LABELS: [(&str, &str); 8] = [
     ),
 ];
 
-/// Annotations without effect, each with the field that replaces it.
+/// Annotations without effect, each with the version and the field that replaces it.
 const DEAD_ANNOTATIONS: [(&str, &str, &str); 3] = [
     (
         "scheduler.alpha.kubernetes.io/critical-pod",
@@ -60,7 +60,8 @@ const SECCOMP_OF_POD: &str = "seccomp.security.alpha.kubernetes.io/pod";
 const SECCOMP_OF_CONTAINER: &str = "container.seccomp.security.alpha.kubernetes.io/";
 const APPARMOR_OF_CONTAINER: &str = "container.apparmor.security.beta.kubernetes.io/";
 
-/// Volume sources that were removed, each with the warning, before and after those about the claims of ephemeral volumes.
+/// Removed volume sources, each with its warning: those reported before and after the warnings about ephemeral volume
+/// claims.
 const REMOVED_VOLUMES: [&[(&str, &str)]; 2] = [
     &[
         (
@@ -87,7 +88,7 @@ const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 const NULL_SELECTOR: &str = "a null labelSelector results in matching no pod";
 
-/// Warnings about a Pod, or a pod template that stands at `path`.
+/// Warnings for a Pod, or for a pod template at `path`.
 #[doc(alias = "GetWarningsForPodTemplate")]
 pub(crate) fn warnings(path: &str, pod: &Tree) -> Vec<String> {
     let pod = JsonView::from(pod);
@@ -139,12 +140,12 @@ pub(crate) fn warnings(path: &str, pod: &Tree) -> Vec<String> {
 }
 
 struct Warnings {
-    /// The path of the template, with a dot behind it.
+    /// The path of the template, with a trailing dot.
     root: String,
     found: Vec<String>,
 }
 
-/// The containers of a pod spec in the order in which upstream visits them, each with its path.
+/// The containers of a pod spec in upstream's order, each with its path.
 fn containers(spec: JsonView<'_>) -> impl Iterator<Item = (String, JsonView<'_>)> {
     ["initContainers", "containers", "ephemeralContainers"]
         .into_iter()
@@ -224,7 +225,7 @@ impl Warnings {
             let removed = |warnings: &mut Self, sources: &[(&str, &str)]| {
                 for (source, why) in sources {
                     if volume.at(source).is_set() {
-                        // Upstream names the field of its internal type.
+                        // Upstream uses the field name of its internal type.
                         let source = source.replace("storageos", "storageOS");
                         warnings.add(format_args!("{path}.{source}"), why);
                     }
@@ -243,7 +244,7 @@ impl Warnings {
         }
     }
 
-    /// Warns of files of a volume that hide each other.
+    /// Warns about files of a volume with overlapping paths.
     #[doc(alias = "warningsForOverlappingVirtualPaths")]
     fn check_overlaps(&mut self, volume: JsonView<'_>) {
         let name = volume.at("name").text();
@@ -308,7 +309,7 @@ impl Warnings {
         }
     }
 
-    /// Warns of a part of a byte.
+    /// Warns about a fractional number of bytes.
     fn check_bytes(&mut self, path: &str, resource: &str, list: JsonView<'_>) {
         let text = list.entry(resource).text();
         if Quantity::parse(text).is_some_and(|quantity| !quantity.is_whole()) {
@@ -357,7 +358,7 @@ impl Warnings {
             if !before.any(|earlier| earlier.at("name").text() == name) {
                 continue;
             }
-            // A value that goes on from the earlier one does not hide it.
+            // A value that extends the earlier one does not hide it.
             let reference = format!("$({name})");
             let value = variable.at("value").text();
             let goes_on = value.contains(&reference) && value != reference;
@@ -446,7 +447,7 @@ impl Warnings {
         }
     }
 
-    /// Warns of an IP address that is not written in the one form it has.
+    /// Warns about an IP address that is not in canonical form.
     #[doc(alias = "GetWarningsForIP")]
     fn check_ip(&mut self, path: &str, text: &str) {
         match text.parse::<IpAddr>() {
@@ -477,7 +478,7 @@ impl Warnings {
     }
 }
 
-/// An IPv4 address with leading zeros, which older versions took.
+/// Parses an IPv4 address with leading zeros, which older versions accepted.
 pub(super) fn with_leading_zeros(text: &str) -> Option<Ipv4Addr> {
     let parts: Vec<&str> = text.split('.').collect();
     let digits = |part: &&str| !part.is_empty() && part.bytes().all(|it| it.is_ascii_digit());
@@ -489,7 +490,7 @@ pub(super) fn with_leading_zeros(text: &str) -> Option<Ipv4Addr> {
     Some(numbers.into())
 }
 
-/// Returns true if an annotation asks for this AppArmor profile.
+/// Returns true if an annotation requests this AppArmor profile.
 fn is_profile(profile: JsonView<'_>, annotation: &str) -> bool {
     let (kind, local) = match annotation {
         "unconfined" => ("Unconfined", None),
@@ -527,7 +528,7 @@ impl std::fmt::Display for File {
     }
 }
 
-/// The files that one source of a projected volume makes.
+/// The files that one source of a projected volume creates.
 fn projected_files(source: JsonView<'_>) -> Vec<File> {
     let of_items = |from: &str, described: &str| {
         let items = source.at(from).at("items").items();
@@ -566,7 +567,7 @@ fn projected_files(source: JsonView<'_>) -> Vec<File> {
     }
 }
 
-/// Each file with each earlier one of which one is the other or stands in it.
+/// Pairs each file with the earlier files that have the same path, contain it, or are contained in it.
 fn overlaps(files: impl Iterator<Item = File>) -> Vec<(File, File)> {
     let mut found = Vec::new();
     let mut earlier: Vec<File> = Vec::new();

@@ -1,6 +1,6 @@
-//! Durations as `kubectl get` shows them.
+//! Formats durations as `kubectl get` does.
 //!
-//! Responsible for: their text. Must not: read a clock.
+//! Responsible for: the text. Must not: read a clock.
 
 use crate::model::Time;
 
@@ -9,7 +9,7 @@ const HOUR: i64 = 60 * MINUTE;
 const DAY: i64 = 24 * HOUR;
 const YEAR: i64 = 365 * DAY;
 
-/// How long ago an RFC 3339 time was; `<unknown>` if there is none.
+/// The time since an RFC 3339 time; `<unknown>` if it is missing or invalid.
 pub(super) fn since(text: &str, now: Time) -> String {
     match Time::parse_rfc3339(text) {
         Some(time) => between(time, now),
@@ -17,7 +17,7 @@ pub(super) fn since(text: &str, now: Time) -> String {
     }
 }
 
-/// The time between two points.
+/// The duration between two times.
 pub(super) fn between(from: Time, to: Time) -> String {
     let millis = to.as_millis() - from.as_millis();
     if millis < -1000 {

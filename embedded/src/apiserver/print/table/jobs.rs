@@ -1,6 +1,6 @@
-//! The Job table.
+//! Builds the Job table.
 //!
-//! Responsible for: cells of Jobs. Must not: judge Jobs.
+//! Responsible for: cells of Jobs. Must not: validate Jobs.
 
 use serde_json::Value;
 
@@ -20,7 +20,7 @@ pub(super) fn cells(job: JsonView<'_>, now: Time) -> Vec<Value> {
     [own, of_job_spec(job.at("spec"))].concat()
 }
 
-/// What a Job's spec says of containers, images and selector.
+/// The containers, images and selector of a Job spec.
 pub(super) fn of_job_spec(spec: JsonView<'_>) -> [Value; 3] {
     let of_containers = |field: &str| -> Value {
         let containers = spec.at("template.spec.containers").items();
@@ -65,7 +65,7 @@ fn run_time(status: JsonView<'_>, now: Time) -> String {
     }
 }
 
-/// A label selector as text.
+/// A label selector in text form.
 fn selector(selector: JsonView<'_>) -> String {
     let labels = selector.at("matchLabels").tree().iter();
     let mut parts: Vec<String> = labels

@@ -1,4 +1,4 @@
-//! Tables for `kubectl get`: columns and cells per kind.
+//! Builds the tables of `kubectl get`: columns and cells per kind.
 //!
 //! Responsible for: choosing a kind's columns and cells. Must not: encode or fetch objects.
 
@@ -19,7 +19,7 @@ use crate::{
     model::Time,
 };
 
-/// The columns of all kinds, in their order. Kinds that `columns.txt` does not have show name and age.
+/// The columns of all kinds, in the order of [`KINDS`]. Kinds missing in `columns.txt` have name and age.
 static COLUMNS: LazyLock<Vec<Columns>> = LazyLock::new(|| {
     let table: HashMap<_, _> = sections(include_str!("columns.txt")).collect();
     let lines = |row: &KindInfo| table.get(row.name).unwrap_or(&table["default"]);
@@ -28,7 +28,7 @@ static COLUMNS: LazyLock<Vec<Columns>> = LazyLock::new(|| {
 
 struct Columns {
     definitions: Value,
-    /// The paths of the columns that show a field as it is.
+    /// The paths of the columns that print a field unchanged.
     paths: Vec<Option<&'static str>>,
 }
 

@@ -1,6 +1,6 @@
-//! Tables of the kinds with few columns.
+//! Builds the tables of kinds with few columns.
 //!
-//! Responsible for: their cells. Must not: hold Jobs or Pods.
+//! Responsible for: their cells. Must not: handle Jobs or Pods.
 
 use serde_json::Value;
 

@@ -1,6 +1,6 @@
-//! The Pod table.
+//! Builds the Pod table.
 //!
-//! Responsible for: cells of Pods, above all the Status cell. Must not: judge Pods.
+//! Responsible for: cells of Pods, mainly the Status cell. Must not: validate Pods.
 
 use serde_json::{Value, json};
 
@@ -24,7 +24,7 @@ pub(super) fn cells(pod: JsonView<'_>, now: Time) -> Vec<Value> {
     ]
 }
 
-/// What the row of a Pod that has ended says beside its cells.
+/// The condition in the row of a terminated Pod.
 pub(super) fn condition(pod: JsonView<'_>) -> Option<Value> {
     let phase = pod.at("status.phase").text();
     let message = match phase {
@@ -85,7 +85,7 @@ fn sidecars<'v>(pod: JsonView<'v>) -> impl Iterator<Item = &'v str> {
     sidecars.filter_map(|container| container.at("name").as_text())
 }
 
-/// Walks the init containers up to the first that is not done; true if there is one.
+/// Walks the init containers up to the first incomplete one; returns true if there is one.
 fn init_containers(pod: JsonView<'_>, summary: &mut Summary) -> bool {
     let total = pod.at("spec.initContainers").list().len();
     let mut of_sidecars = Summary::default();

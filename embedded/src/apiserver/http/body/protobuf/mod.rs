@@ -1,8 +1,7 @@
-//! Request bodies in Kubernetes' protobuf encoding, as far as kubectl and controllers send them.
+//! Decodes request bodies in Kubernetes' protobuf encoding, for the messages that kubectl and controllers send.
 //!
-//! Responsible for: turning the wire form of a few types into trees. Must not: guess; a body
-//! with content that the table does not name is refused, so that nothing is lost silently.
-//! Answers are never protobuf.
+//! Responsible for: turning the wire format of a few types into trees. Must not: drop data silently; a body with
+//! content that the table does not list is rejected. Responses are never protobuf.
 
 mod numbers;
 
@@ -17,10 +16,10 @@ use crate::{
 };
 use numbers::{MessageField, Type, Zero, of_body, of_message};
 
-/// What every protobuf body begins with.
+/// The prefix of every protobuf body.
 const MAGIC: &[u8] = b"k8s\0";
 
-/// Reads a body; `None` if it is broken, or holds what cannot be kept.
+/// Decodes a body; `None` if it is broken or has unsupported content.
 pub(crate) fn read(body: &[u8]) -> Option<Tree> {
     let envelope = body.strip_prefix(MAGIC)?;
     let (mut head, mut raw): (&[u8], &[u8]) = (&[], &[]);
@@ -42,12 +41,11 @@ enum Wire<'a> {
     Bytes(&'a [u8]),
 }
 
-/// How deep members may be whose content does not matter. None of the API's types is deeper.
+/// The maximum depth at which unknown fields are checked for zero. No type of the API is deeper.
 const MAX_DEPTH: usize = 32;
 
 impl Wire<'_> {
-    /// Whether this is what the wire form writes for a member that is not set: zeros, down to
-    /// some depth.
+    /// Returns true if this encodes an unset member: only zeros, in at most `depth` levels of messages.
     fn is_zero(&self, depth: usize) -> bool {
         match self {
             Self::Number(number) => *number == 0,
@@ -60,7 +58,7 @@ impl Wire<'_> {
     }
 }
 
-/// The fields of a message in order; `None` where it is broken, and nothing is to be read behind that.
+/// The fields of a message in order; `None` for a broken field, after which the caller must stop.
 fn fields(mut rest: &[u8]) -> impl Iterator<Item = Option<(u64, Wire<'_>)>> {
     iter::from_fn(move || (!rest.is_empty()).then(|| field(&mut rest)))
 }
@@ -138,7 +136,7 @@ fn value(kind: Type, wire: &Wire<'_>) -> Option<Value> {
         (Type::Bytes, Wire::Bytes(bytes)) => {
             serde_json::to_value(ByteString(bytes.to_vec())).ok()?
         }
-        // A quantity is a message around its text.
+        // A quantity is a message that contains its string.
         (Type::Quantity, Wire::Bytes(bytes)) => {
             message(bytes, of_message("Quantity"))?.remove("string")?
         }
@@ -171,18 +169,18 @@ fn text(bytes: &[u8]) -> Option<&str> {
     std::str::from_utf8(bytes).ok()
 }
 
-/// Seconds of the epoch as text, and the microseconds after them.
+/// Seconds since the epoch as an RFC 3339 string, and the microseconds after them.
 fn time(bytes: &[u8]) -> Option<(String, i64)> {
     let time = message(bytes, of_message("Timestamp"))?;
     let number = |name: &str| tree::int(&time, name).unwrap_or_default();
     let (seconds, nanos) = (number("seconds"), number("nanos"));
-    // From year 1 to 9999, as the API takes them.
+    // The API accepts the years 1 to 9999.
     let known = (-62_135_596_800..=253_402_300_799).contains(&seconds);
     let whole = (0..1_000_000_000).contains(&nanos);
     (known && whole).then(|| (Time::from_secs(seconds).to_rfc3339(), nanos / 1000))
 }
 
-/// Which of both it is, the number, the text.
+/// Decodes the type, the number and the string.
 fn int_or_text(bytes: &[u8]) -> Option<Value> {
     let either = message(bytes, of_message("IntOrString"))?;
     Some(match tree::int(&either, "type") {
@@ -228,7 +226,7 @@ mod tests {
         let body = include_bytes!("../../../../../../tests/fixtures/cron-job.pb");
         let json = include_bytes!("../../../../../../tests/fixtures/cron-job.json");
         let mut expected: Value = serde_json::from_slice(json).unwrap();
-        // Left to the server, or not there to be decided by who writes.
+        // The server sets these two members.
         let metadata = expected["metadata"].as_object_mut().unwrap();
         metadata.retain(|name, _| !["creationTimestamp", "managedFields"].contains(&name.as_str()));
         crate::apiserver::object::tree::drop_nulls(expected.as_object_mut().unwrap());
@@ -294,7 +292,7 @@ mod tests {
         });
         let status = json!({"phase": "Succeeded", "containerStatuses": [container]});
         assert_eq!(pod["status"], status);
-        // A clock that nobody has.
+        // A time out of range.
         let never = bytes(
             3,
             &bytes(7, &[1 << 3, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x7F]),
@@ -349,7 +347,7 @@ mod tests {
 
     #[test]
     fn members_in_members_have_an_end() {
-        // From the innermost outwards, each with its length in three bytes.
+        // Builds from the innermost message outwards, each with a length of three bytes.
         let mut deep = Vec::new();
         for depth in 0..100_000_u32 {
             let length = depth * 4;

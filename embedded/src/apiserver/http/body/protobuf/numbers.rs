@@ -1,7 +1,7 @@
-//! Which field of Kubernetes' protobuf messages has which number.
+//! Maps the field numbers of Kubernetes' protobuf messages to field names.
 //!
-//! Responsible for: reading `numbers.txt` once, which says what its lines mean, and finding messages. Must not:
-//! read bodies.
+//! Responsible for: parsing `numbers.txt` once (its header explains the format), and finding messages. Must not: decode
+//! bodies.
 
 use std::{collections::HashMap, sync::LazyLock};
 
@@ -11,7 +11,7 @@ use crate::apiserver::object::sections;
 #[derive(Debug)]
 pub(super) struct MessageField {
     pub(super) number: u64,
-    /// Its name in JSON; none if its members are there those of the message around it.
+    /// Its name in JSON; `None` if JSON has its members in the enclosing message.
     pub(super) name: Option<&'static str>,
     pub(super) kind: Type,
     pub(super) repeats: bool,
@@ -24,21 +24,21 @@ pub(super) enum Type {
     Int(Zero),
     Flag(Zero),
     Quantity,
-    /// A time of whole seconds; one that is not set has no content.
+    /// A time in whole seconds; empty if unset.
     Time,
     /// The same with microseconds.
     MicroTime,
     IntOrText,
     /// Base64 in JSON.
     Bytes,
-    /// What a map has by name.
+    /// A map of string keys to values of this type.
     Map(&'static Self),
     Message(&'static str),
-    /// Written by the server alone; not read.
+    /// Set only by the server; ignored.
     Ignored,
 }
 
-/// What is done with a zero, an empty text or a flag that is off.
+/// The handling of zero, an empty string and `false`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Zero {
     LeftOut,
@@ -53,13 +53,13 @@ struct Message {
 static MESSAGES: LazyLock<HashMap<&'static str, Message>> =
     LazyLock::new(|| read(include_str!("numbers.txt")));
 
-/// The fields of a kind that is sent in protobuf.
+/// The fields of a kind that clients send in protobuf.
 pub(super) fn of_body(kind: &str) -> Option<&'static [MessageField]> {
     let message = MESSAGES.get(kind).filter(|message| message.is_body);
     message.map(|message| &*message.fields)
 }
 
-/// The fields of a message that the table names.
+/// The fields of a message in the table.
 pub(super) fn of_message(name: &str) -> &'static [MessageField] {
     &MESSAGES[name].fields
 }

@@ -1,10 +1,9 @@
-//! Until when the controller's loops may write, where that hangs on a Lease.
+//! Enforces the write deadline of the controller's loops, derived from the Lease.
 //!
-//! The loop that has the candidate says so; each write under way looks before it goes on, and is given up when the time
-//! is over. So nothing is sent once the Lease may be another's, also by a process that stood still meanwhile, and the
-//! connections of what was sent close.
+//! The loop with the candidate sets it. Each write in flight checks it before it proceeds, and is cancelled once it has
+//! passed; its connection closes. So a paused process never writes after another replica may have taken over.
 //!
-//! Must not: know what an election is.
+//! Must not: know elections.
 
 use std::{
     future::{Future, poll_fn},
@@ -21,18 +20,18 @@ use tokio::sync::Notify;
 
 use crate::{clock::Clock, machine::CallResult, model::Monotonic, wire::ApiError};
 
-/// See the module's text.
+/// The write deadline of one shard; clones share it. Without an election it is never reached.
 #[derive(Clone, Debug)]
-pub(super) struct Mandate(Arc<Inner>);
+pub(super) struct WriteDeadline(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    /// In milliseconds of the monotonic clock; without an election for ever.
+    /// In milliseconds of the monotonic clock; the maximum without an election.
     until: AtomicU64,
     is_over: Notify,
 }
 
-impl Default for Mandate {
+impl Default for WriteDeadline {
     fn default() -> Self {
         Self(Arc::new(Inner {
             until: AtomicU64::new(u64::MAX),
@@ -41,8 +40,8 @@ impl Default for Mandate {
     }
 }
 
-impl Mandate {
-    /// It ends then.
+impl WriteDeadline {
+    /// Sets the deadline.
     pub(super) fn set(&self, until: Monotonic) {
         let millis = u64::try_from(until.since_start().as_millis()).unwrap_or(u64::MAX);
         let before = self.0.until.swap(millis, Ordering::AcqRel);
@@ -55,7 +54,7 @@ impl Mandate {
         Monotonic::from_millis(self.0.until.load(Ordering::Acquire))
     }
 
-    /// A write that goes on as long as it may.
+    /// Runs a write until it completes or the deadline passes.
     pub(super) async fn bound(
         self,
         clock: Clock,
@@ -73,7 +72,7 @@ impl Mandate {
                 return Poll::Ready(Err(error));
             }
             if !is_over.is_terminated() {
-                // Who is woken by it looks at the time again.
+                // After a wakeup, the next poll reads the time again.
                 let _ = is_over.as_mut().poll(context);
             }
             write.as_mut().poll(context)
@@ -93,28 +92,40 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_under_way_is_given_up_when_the_lead_is_lost() {
-        let (mandate, clock) = (Mandate::default(), Clock::default());
+        let (write_deadline, clock) = (WriteDeadline::default(), Clock::default());
         let never = || std::future::pending::<CallResult>();
         let until = |secs| clock.now().monotonic + Duration::from_secs(secs);
-        mandate.set(until(60));
-        let mut write = pin!(mandate.clone().bound(clock.clone(), never()));
+        write_deadline.set(until(60));
+        let mut write = pin!(write_deadline.clone().bound(clock.clone(), never()));
         assert!(write.as_mut().now_or_never().is_none());
-        mandate.set(until(90));
+        write_deadline.set(until(90));
         assert!(write.as_mut().now_or_never().is_none());
-        let lost = async { mandate.set(Monotonic::default()) };
+        let lost = async { write_deadline.set(Monotonic::default()) };
         let (answer, ()) = futures::join!(write, lost);
         assert!(answer.is_err_and(|error| error.message.contains("given up")));
     }
 
     #[tokio::test]
     async fn nothing_is_sent_after_the_end() {
-        let (mandate, clock) = (Mandate::default(), Clock::default());
+        let (write_deadline, clock) = (WriteDeadline::default(), Clock::default());
         let sent = || async { Ok(Bytes::new()) };
-        assert!(mandate.clone().bound(clock.clone(), sent()).await.is_ok());
-        mandate.set(clock.now().monotonic);
+        assert!(
+            write_deadline
+                .clone()
+                .bound(clock.clone(), sent())
+                .await
+                .is_ok()
+        );
+        write_deadline.set(clock.now().monotonic);
         let refused = async { unreachable!("it is polled") };
-        assert!(mandate.clone().bound(clock.clone(), refused).await.is_err());
-        mandate.set(clock.now().monotonic + Duration::from_secs(60));
-        assert!(mandate.bound(clock, sent()).await.is_ok());
+        assert!(
+            write_deadline
+                .clone()
+                .bound(clock.clone(), refused)
+                .await
+                .is_err()
+        );
+        write_deadline.set(clock.now().monotonic + Duration::from_secs(60));
+        assert!(write_deadline.bound(clock, sent()).await.is_ok());
     }
 }

@@ -11,7 +11,7 @@ use crate::model::Monotonic;
 
 /// Counts requested and answered Pod writes of a Job, and times one of them at a time.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Errands {
+pub(super) struct WriteLatency {
     asked: u64,
     answered: u64,
     timed: Option<Timed>,
@@ -25,7 +25,7 @@ struct Timed {
     since: Monotonic,
 }
 
-impl Errands {
+impl WriteLatency {
     /// Records a requested write.
     pub(super) fn ask(&mut self, now: Monotonic) {
         self.asked += 1;
@@ -62,28 +62,28 @@ mod tests {
     #[test]
     fn one_write_is_timed_at_a_time() {
         let at = Monotonic::from_secs;
-        let took = |errands: &Errands, now| errands.take(at(now)).as_secs();
-        let mut errands = Errands::default();
-        errands.ask(at(100));
-        errands.ask(at(101));
-        assert_eq!(took(&errands, 100), 0);
-        errands.answer(at(103));
-        assert_eq!(took(&errands, 103), 3);
+        let took = |write_latency: &WriteLatency, now| write_latency.take(at(now)).as_secs();
+        let mut write_latency = WriteLatency::default();
+        write_latency.ask(at(100));
+        write_latency.ask(at(101));
+        assert_eq!(took(&write_latency, 100), 0);
+        write_latency.answer(at(103));
+        assert_eq!(took(&write_latency, 103), 3);
         // No write was being timed when the second was requested, and none is now.
-        errands.answer(at(120));
-        assert_eq!(took(&errands, 120), 3);
-        errands.ask(at(130));
-        errands.answer(at(131));
-        assert_eq!(took(&errands, 131), 1);
+        write_latency.answer(at(120));
+        assert_eq!(took(&write_latency, 120), 3);
+        write_latency.ask(at(130));
+        write_latency.answer(at(131));
+        assert_eq!(took(&write_latency, 131), 1);
     }
 
     #[test]
     fn what_has_no_answer_yet_counts_in_doublings() {
         let at = Monotonic::from_secs;
-        let mut errands = Errands::default();
-        errands.ask(at(100));
+        let mut write_latency = WriteLatency::default();
+        write_latency.ask(at(100));
         let so_far: Vec<_> = [0, 1, 2, 3, 4, 7, 8]
-            .map(|seconds| errands.take(at(100 + seconds)).as_secs())
+            .map(|seconds| write_latency.take(at(100 + seconds)).as_secs())
             .into();
         assert_eq!(so_far, [0, 1, 2, 2, 4, 4, 8]);
     }
