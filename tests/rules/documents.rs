@@ -34,10 +34,11 @@ const OF_OTHERS: &[&str] = &[
 
 /// Flags of other programs that documents name without their programs.
 const FOREIGN_FLAGS: &[&str] = &[
-    "--force-conflicts", // kubectl
-    "--kube-api-qps",    // kube-controller-manager
-    "--runtime-config",  // kube-apiserver
-    "--set",             // helm
+    "--force-conflicts",     // kubectl
+    "--kube-api-qps",        // kube-controller-manager
+    "--runtime-config",      // kube-apiserver
+    "--show-managed-fields", // kubectl
+    "--set",                 // helm
 ];
 
 fn root() -> &'static Path {
