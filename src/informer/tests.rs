@@ -771,14 +771,8 @@ fn all_pages_of_a_list_have_the_version_of_the_first() {
         namespace: None,
     };
     assert!(world.notices().contains(&Notice::Complete(extent, 10)));
-    assert_eq!(
-        world
-            .asked()
-            .expect("a watch")
-            .1
-            .contains("resourceVersion=10"),
-        true
-    );
+    let (_, watch) = world.asked().expect("a watch");
+    assert!(watch.contains("resourceVersion=10"), "{watch}");
 }
 
 #[test]

@@ -34,11 +34,10 @@ const OF_OTHERS: &[&str] = &[
 
 /// Flags of other programs that documents name without their programs.
 const FOREIGN_FLAGS: &[&str] = &[
-    "--force-conflicts",     // kubectl
-    "--kube-api-qps",        // kube-controller-manager
-    "--runtime-config",      // kube-apiserver
-    "--show-managed-fields", // kubectl
-    "--set",                 // helm
+    "--force-conflicts", // kubectl
+    "--kube-api-qps",    // kube-controller-manager
+    "--runtime-config",  // kube-apiserver
+    "--set",             // helm
 ];
 
 fn root() -> &'static Path {

@@ -388,7 +388,6 @@ fn a_successor_does_not_report_an_unknown_mode_again() {
 /// Entries of `uncountedTerminatedPods` that are no UIDs count as the Pods they stood for, once.
 #[test]
 fn entries_that_are_no_uids_count_once() {
-    let now = Now::at(Time::from_secs(100_000));
     let mut job = job(CompletionMode::NonIndexed, 1, 9);
     job.status.uncounted = Some(Uncounted {
         strange_succeeded: 2,
@@ -406,9 +405,9 @@ fn entries_that_are_no_uids_count_once() {
                 machine.handle_outcome(Outcome::StatusWritten, now.monotonic);
             }
         }
-        let (basis, counting, ..) = machine.parts();
-        assert_eq!(counting.succeeded(&basis), 2);
-        assert_eq!(counting.failed(&basis), 1);
+        let (context, counting, ..) = machine.parts();
+        assert_eq!(counting.succeeded(&context), 2);
+        assert_eq!(counting.failed(&context), 1);
     }
 }
 
