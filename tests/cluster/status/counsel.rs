@@ -163,7 +163,7 @@ async fn a_full_store() {
     assert_eq!(why["cause"], "running", "{why:#}");
 
     let path = format!("{LEASES}/apiserver-one");
-    let silent = renewed_before(120).to_string();
+    let silent = renewed_before(150).to_string();
     let silent = api.patch(&path, Patch::Merge, silent).await;
     silent.expect("a good patch");
     let full = json!({"rules": [{
