@@ -79,6 +79,8 @@ struct Asked {
     shard: usize,
     /// It is aborted when the lead is lost.
     needs_lead: bool,
+    /// It reads a Job, perhaps for the template of Pods whose creation was decided before.
+    reads_job: bool,
 }
 
 /// A running controller process.
@@ -92,8 +94,8 @@ pub(crate) struct Process {
     next_id: CallId,
     /// Number of calls in flight.
     calls: usize,
-    /// Last time when so many calls were in flight that a write may have waited for a permit.
-    crowded_at: Option<u64>,
+    /// Last time when a write that was sent may have waited for a permit or for its Job's template.
+    waited_at: Option<u64>,
     /// Distinguishes it from earlier processes of the same number.
     pub(crate) incarnation: u64,
     /// Start time.
@@ -188,7 +190,7 @@ impl Process {
             requests: BTreeMap::new(),
             next_id: 0,
             calls: 0,
-            crowded_at: None,
+            waited_at: None,
             incarnation,
             started: at,
             skew: 0,
@@ -234,6 +236,9 @@ impl Process {
         if matches!(input, Input::Answer(..)) {
             self.watch_crowd(at);
             self.calls -= 1;
+            if asked.reads_job {
+                self.waited_at = Some(at);
+            }
         }
         let is_given_up = asked.needs_lead && !self.leads(shard, now);
         let input = match input {
@@ -288,13 +293,13 @@ impl Process {
     /// and one Job alone has eight of them.
     fn watch_crowd(&mut self, at: u64) {
         if self.calls * 2 >= MAX_IN_FLIGHT {
-            self.crowded_at = Some(at);
+            self.waited_at = Some(at);
         }
     }
 
-    /// Returns true if a write that is sent now may have waited for a permit.
-    pub(crate) fn is_crowded(&self, at: u64) -> bool {
-        self.crowded_at == Some(at)
+    /// Returns true if a write that is sent now may have waited for a permit or for its Job's template.
+    pub(crate) fn has_waited(&self, at: u64) -> bool {
+        self.waited_at == Some(at)
     }
 
     /// Runs a function on a part and measures its time if asked to.
@@ -361,6 +366,7 @@ impl Process {
                 own: request.id,
                 shard: self.parts[part].shard_of_call(request.id),
                 needs_lead: request.call.method != "GET" && !is_candidates(request.id),
+                reads_job: request.call.method == "GET" && request.call.path.contains("/jobs/"),
             };
             self.requests.insert(self.next_id, asked);
             requests.push(Request {

@@ -99,7 +99,7 @@ struct Flight {
     call: Call,
     is_watch: bool,
     sent: u64,
-    /// True if it may have waited for a permit.
+    /// True if it may have waited for a permit or for its Job's template.
     waited: bool,
     /// Fate of its response.
     answer: Fate,
@@ -496,7 +496,7 @@ impl World {
         };
         let at = self.at;
         let process = self.process(who);
-        let waited = process.is_some_and(|process| process.is_crowded(at));
+        let waited = process.is_some_and(|process| process.has_waited(at));
         let mut flight = Flight {
             who,
             id,
