@@ -26,6 +26,11 @@ impl Suspension {
     /// Applies a stored status that another client has changed. A flip that is not stored yet still stands.
     pub(super) fn take_in(&mut self, before: &JobStatus, stored: &JobStatus) {
         if self.flips(before) {
+            // Another controller has stored the same resumption. Its start time can no longer be changed.
+            let is_stored = !self.flips(stored) && self.suspended == Some(false);
+            if let Some(start_time) = stored.start_time.filter(|_| is_stored) {
+                self.start_time = Some(start_time);
+            }
             return;
         }
         self.suspended = stored_in(stored);
@@ -115,6 +120,7 @@ fn report(suspended: bool) -> Report {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Condition;
 
     #[test]
     fn a_flip_that_nobody_heard_of_is_taken_back_with_its_clock() {
@@ -157,6 +163,28 @@ mod tests {
         spec.suspend = false;
         suspension.begin_turn(&spec, &cleared, at(30));
         assert_eq!(suspension.start_time(), Some(at(30)));
+    }
+
+    #[test]
+    fn a_resumption_that_another_controller_has_stored_has_its_start_time() {
+        let (at, mut spec) = (Time::from_secs, JobSpec::default());
+        let with = |suspended: bool, start_time| {
+            let mut condition = Condition::new_true(ConditionKind::Suspended, "", "", at(1));
+            condition.status = if suspended { "True" } else { "False" }.into();
+            JobStatus {
+                start_time,
+                conditions: vec![condition],
+                ..JobStatus::default()
+            }
+        };
+        let before = with(true, None);
+        let mut suspension = Suspension::new(&before);
+        spec.suspend = false;
+        assert!(suspension.flip(&spec, at(33)).is_some());
+        let stored = with(false, Some(at(28)));
+        suspension.take_in(&before, &stored);
+        assert!(!suspension.flips(&stored));
+        assert_eq!(suspension.start_time(), Some(at(28)));
     }
 
     #[test]
