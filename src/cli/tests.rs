@@ -141,7 +141,8 @@ fn a_loop_that_is_stuck_fails_livez_by_its_name() {
         let mut seen = Vec::new();
         let said = loop {
             match ask(&address, "/livez") {
-                Some((false, said)) => break Some(said),
+                // The runtime's timers may stand still, too, and be noticed a look before the loop.
+                Some((false, said)) if said.contains("poisoned loop is stuck") => break Some(said),
                 _ if started.elapsed() > PATIENCE => break None,
                 other => seen.extend(other),
             }
@@ -150,9 +151,6 @@ fn a_loop_that_is_stuck_fails_livez_by_its_name() {
         child.kill().expect("it runs");
         child.wait().expect("it ends");
         let said = said.unwrap_or_else(|| panic!("{command}: {seen:?}"));
-        assert!(
-            said.contains("[-]loops failed: poisoned loop is stuck\n"),
-            "{said}"
-        );
+        assert!(said.contains("[-]loops failed: "), "{said}");
     }
 }
