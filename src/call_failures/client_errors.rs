@@ -10,7 +10,7 @@ use crate::{
     wire::ApiError,
 };
 
-use super::{CALL_TIMEOUT, calls::Fault};
+use super::{CALL_TIMEOUT, calls::Fault, in_virtual_time};
 
 /// A short time, compared with the time limit of a call.
 const SHORT: Duration = Duration::from_secs(1);
@@ -73,12 +73,7 @@ fn untrusted_certificate() -> ApiError {
 
 /// Calls a server while the system has no descriptor for a connection, in virtual time.
 fn without_descriptors() -> (Duration, ApiError) {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .start_paused(true)
-        .build()
-        .expect("a runtime");
-    runtime.block_on(async {
+    in_virtual_time(async {
         let none = || Err(io::Error::from(rustix::io::Errno::MFILE));
         let client = configure_streams(none);
         let mut call = pin!(client.get("/version"));

@@ -23,7 +23,7 @@ use crate::{
     model::{JobKey, Time},
 };
 
-use super::{ACCOUNT, calls::CallKind};
+use super::{ACCOUNT, calls::CallKind, in_virtual_time};
 
 /// Bytes in flight on a stream.
 const STREAM: usize = 64 * 1024;
@@ -49,12 +49,7 @@ pub(super) struct CommandFindings {
 
 /// Runs `lakh why` for each of these Jobs, and `lakh doctor`.
 pub(super) fn run(server: Server, jobs: &[String]) -> CommandFindings {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .start_paused(true)
-        .build()
-        .expect("a runtime");
-    runtime.block_on(async {
+    in_virtual_time(async {
         let client = server.client();
         let mut why = Vec::new();
         for name in jobs {

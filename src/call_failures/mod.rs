@@ -178,3 +178,13 @@ fn every_kind_of_call_fails_in_every_way_as_the_page_says() {
     }
     assert_eq!(wrong, Vec::<String>::new());
 }
+
+/// Runs a future on a runtime of its own whose clock stands still while the future can proceed.
+fn in_virtual_time<T>(future: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .expect("a runtime");
+    runtime.block_on(future)
+}

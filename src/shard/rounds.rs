@@ -273,7 +273,7 @@ fn job_stays(job: &JobId, result: CallResult) -> bool {
 mod tests {
     use super::*;
 
-    /// What the server will never accept is not tried again.
+    /// A request that the API server will never accept is not repeated.
     #[test]
     fn a_release_that_is_invalid_is_given_up() {
         let invalid = ApiError::from_response(422, b"{}", None);

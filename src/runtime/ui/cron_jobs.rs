@@ -27,7 +27,7 @@ struct ScheduleSeen {
 }
 
 impl Outlooks {
-    /// What is told of these CronJobs, which are all that there are; each comes with its last Job, or null.
+    /// Returns the JSON of these CronJobs by UID. They are all that exist; each comes with its last Job, or null.
     pub(super) fn tell(
         &mut self,
         cron_jobs: &[(CronJob, Value)],

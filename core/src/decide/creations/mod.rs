@@ -434,7 +434,7 @@ mod tests {
         assert_eq!(next.succeed_to(&creations, |index| index < 7), [id(1)]);
         let mut later = Creations::new(&Limits::default());
         assert_eq!(later.succeed_to(&next, |_| true), [id(1), indexed]);
-        // One that nobody wants any more still counts no longer than it would have.
+        // A creation that is no longer wanted counts no longer than before.
         assert_eq!(later.lost_end(at(1)), Some(at(90)));
         assert_eq!(later.forget_lost(false, at(90)), [id(1), indexed]);
     }
