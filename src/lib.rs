@@ -17,7 +17,6 @@
 #[cfg(all(test, feature = "embedded"))]
 mod call_failures;
 pub mod cli;
-pub mod cluster;
 pub mod controller;
 mod failures;
 pub mod informer;
@@ -26,9 +25,12 @@ pub mod metrics;
 pub mod rate_limiter;
 pub mod runtime;
 pub mod shard;
-pub mod wire;
 
+pub use lakh_client as cluster;
 pub use lakh_clock as clock;
-pub use lakh_core::{cron, cronjob, decide, election, flow, model, ownership, record, ttl};
+pub use lakh_core::{cronjob, decide, election, flow, ownership, ttl};
 #[cfg(feature = "embedded")]
 pub use lakh_embedded as embedded;
+pub use lakh_model::{self as model, cron};
+pub use lakh_record as record;
+pub use lakh_wire as wire;

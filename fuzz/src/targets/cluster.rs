@@ -4,8 +4,8 @@
 
 use std::time::Duration;
 
-use lakh_core::model::Time;
 use lakh_embedded::apiserver::{ApiServer, JSON, Limits, Reply, Request};
+use lakh_model::Time;
 use serde_json::Value;
 
 /// The time of all requests.

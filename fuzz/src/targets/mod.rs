@@ -6,11 +6,11 @@
 mod cluster;
 
 use cluster::{Cluster, JOBS, NOW, PODS, Send};
-use lakh_core::cron::{Schedule, explain};
 use lakh_embedded::{
     apiserver::JSON,
     manifest::{self, Source},
 };
+use lakh_model::cron::{Schedule, explain};
 
 /// A function that takes any bytes.
 pub(crate) type Target = fn(&[u8]);
