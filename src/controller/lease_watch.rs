@@ -136,11 +136,15 @@ mod tests {
         watch
     }
 
-    fn event(kind: &str, holder: &str) -> Input {
+    fn event(kind: &str, holder: &str) -> String {
         let line = format!(
             r#"{{"type":"{kind}","object":{{"metadata":{{"resourceVersion":"5"}},"spec":{{"holderIdentity":"{holder}"}}}}}}"#
         );
-        Input::Piece(7, Bytes::from(format!("{line}\n")))
+        format!("{line}\n")
+    }
+
+    fn piece(events: String) -> Input {
+        Input::Piece(7, Bytes::from(events))
     }
 
     #[test]
@@ -148,12 +152,20 @@ mod tests {
         let mut watch = open();
         let now = Monotonic::default();
         let mut holder = |event| {
-            let heard = watch.handle(event, now).expect("there is news");
+            let heard = watch.handle(piece(event), now).expect("there is news");
             heard.map(|record| record.holder)
         };
         assert_eq!(holder(event("ADDED", "one")).as_deref(), Some("one"));
         assert_eq!(holder(event("MODIFIED", "")).as_deref(), Some(""));
         assert_eq!(holder(event("DELETED", "one")), None);
+    }
+
+    #[test]
+    fn of_several_events_in_one_piece_the_last_one_counts() {
+        let both = event("MODIFIED", "one") + &event("MODIFIED", "");
+        let heard = open().handle(piece(both), Monotonic::default());
+        let record = heard.flatten().expect("the Lease is there");
+        assert_eq!(record.holder, "", "it is released");
     }
 
     #[test]

@@ -235,7 +235,7 @@ mod tests {
         informer::{Kind, PageBounds},
         model::{Division, TRACKING_FINALIZER, Time},
         shard::Rate,
-        wire::Encoding,
+        wire::{ApiError, Encoding, paths},
     };
 
     const LIST_JOBS: &str = "GET /apis/batch/v1/jobs?limit=500&continue=";
@@ -243,6 +243,10 @@ mod tests {
     const GET_LEASE: &str = "GET /apis/coordination.k8s.io/v1/namespaces/n/leases/l";
     const PUT_LEASE: &str = "PUT /apis/coordination.k8s.io/v1/namespaces/n/leases/l";
     const POST_POD: &str = "POST /api/v1/namespaces/d/pods";
+    const PARTITION: Partition = Partition {
+        ranges: 2,
+        by: Division::Remainder,
+    };
 
     /// A replica with the identity `one`, and a server with a Lease of `two` and one Job.
     struct World {
@@ -342,6 +346,56 @@ mod tests {
             }
             panic!("it never leads");
         }
+
+        /// Answers all requests except creations of Pods, as a server without a Lease and with these Jobs. Returns the
+        /// creations.
+        fn answer_all_but_creations(&mut self, jobs: &[Value]) -> Vec<Request> {
+            let mut creations = Vec::new();
+            while let Some(request) = self.replica.poll_request(self.now) {
+                let Request { id, call, is_watch } = &request;
+                let (id, is_post) = (*id, call.method == "POST");
+                let what = format!("{} {}", call.method, call.path);
+                let input = match what.as_str() {
+                    _ if *is_watch => Input::Opened(id, Encoding::Json),
+                    _ if is_post && call.path.ends_with("/pods") => {
+                        creations.push(request);
+                        continue;
+                    }
+                    GET_LEASE if self.lease["spec"]["holderIdentity"] == "two" => {
+                        self.lease = json!({});
+                        Input::Answer(id, Err(ApiError::from_response(404, b"{}", None)))
+                    }
+                    LIST_JOBS => {
+                        let list = json!({"metadata": {"resourceVersion": "9"}, "items": jobs});
+                        Input::Answer(id, Ok(Bytes::from(list.to_string())))
+                    }
+                    _ if is_post && call.path.contains("/leases") => {
+                        let mut lease: Value = serde_json::from_slice(&call.body).expect("JSON");
+                        lease["metadata"]["resourceVersion"] = json!("2");
+                        lease["metadata"]["uid"] = json!(LEASE_UID);
+                        Input::Answer(id, Ok(Bytes::from(lease.to_string())))
+                    }
+                    _ => self.answer(&what, request),
+                };
+                self.replica.handle(input, self.now);
+            }
+            creations
+        }
+
+        /// Answers the creation of a Pod, the `number`th.
+        fn create(&mut self, Request { id, call, .. }: Request, number: usize) {
+            let mut pod: Value = serde_json::from_slice(&call.body).expect("JSON");
+            pod["metadata"]["uid"] = json!(format!("00000000-0000-0000-0001-{number:012}"));
+            pod["metadata"]["resourceVersion"] = json!((100 + number).to_string());
+            let made = Input::Answer(id, Ok(Bytes::from(pod.to_string())));
+            self.replica.handle(made, self.now);
+        }
+    }
+
+    /// Returns namespaces of a range.
+    fn namespaces_of(range: usize) -> impl Iterator<Item = String> {
+        let names = (0..).map(|number| format!("team-{number}"));
+        names.filter(move |name| PARTITION.range_of(name) == range)
     }
 
     #[test]
@@ -364,7 +418,7 @@ mod tests {
         world.replica.close(world.now);
         world.answer_all();
         assert_eq!(world.lease["spec"]["holderIdentity"], "one");
-        let lost = crate::wire::ApiError::no_answer("lost".to_owned());
+        let lost = ApiError::no_answer("lost".to_owned());
         let lost = Input::Answer(creation.expect("a Pod is made"), Err(lost));
         world.replica.handle(lost, world.now);
         world.answer_all();
@@ -377,7 +431,7 @@ mod tests {
         let labels = json!({"l": "j"});
         json!({
             "metadata": {"name": "j", "namespace": namespace, "resourceVersion": "5", "generation": 1,
-                "uid": format!("00000000-0000-0000-0000-00000000000{number}")},
+                "uid": format!("00000000-0000-0000-0000-{number:012}")},
             "spec": {"parallelism": 20, "completions": 20, "selector": {"matchLabels": labels},
                 "template": {"metadata": {"labels": labels}, "spec": {"restartPolicy": "Never"}}},
             "status": {}
@@ -386,69 +440,44 @@ mod tests {
 
     #[test]
     fn ranges_share_the_places_in_flight_and_each_hears_its_answers() {
-        let partition = Partition {
-            ranges: 2,
-            by: Division::Remainder,
-        };
-        let namespace = |range| {
-            let mut names = (0..).map(|number| format!("team-{number}"));
-            names
-                .find(|name| partition.range_of(name) == range)
-                .expect("one")
-        };
-        let namespaces = [namespace(0), namespace(1)];
-        let mut world = World::with(Some(partition));
+        let namespaces = [0, 1].map(|range| namespaces_of(range).next().expect("one"));
+        let each = namespaces.iter().enumerate();
+        let jobs: Vec<Value> = each.map(|(at, name)| wide_job(at, name)).collect();
+        let mut world = World::with(Some(PARTITION));
         let (mut creations, mut by_namespace) = (Vec::new(), [0, 0]);
-        let mut answered = 0;
-        while answered < 12 {
-            while let Some(Request { id, call, is_watch }) = world.replica.poll_request(world.now) {
-                let what = format!("{} {}", call.method, call.path);
-                let of = |name: &String| what == format!("POST /api/v1/namespaces/{name}/pods");
-                if let Some(range) = namespaces.iter().position(of) {
-                    by_namespace[range] += 1;
-                    creations.push((id, call.body));
-                    continue;
-                }
-                let input = match what.as_str() {
-                    _ if is_watch => Input::Opened(id, Encoding::Json),
-                    GET_LEASE if world.lease["spec"]["holderIdentity"] == "two" => {
-                        world.lease = json!({});
-                        Input::Answer(
-                            id,
-                            Err(crate::wire::ApiError::from_response(404, b"{}", None)),
-                        )
-                    }
-                    LIST_JOBS => {
-                        let each = namespaces.iter().enumerate();
-                        let jobs: Vec<Value> = each.map(|(at, name)| wide_job(at, name)).collect();
-                        let list = json!({"metadata": {"resourceVersion": "9"}, "items": jobs});
-                        Input::Answer(id, Ok(Bytes::from(list.to_string())))
-                    }
-                    _ if call.path.contains("/leases") && call.method == "POST" => {
-                        let mut lease: Value = serde_json::from_slice(&call.body).expect("JSON");
-                        lease["metadata"]["resourceVersion"] = json!("2");
-                        lease["metadata"]["uid"] = json!(LEASE_UID);
-                        Input::Answer(id, Ok(Bytes::from(lease.to_string())))
-                    }
-                    _ => world.answer(&what, Request { id, call, is_watch }),
-                };
-                world.replica.handle(input, world.now);
+        for number in 1..=12 {
+            let new = world.answer_all_but_creations(&jobs);
+            for (name, made) in namespaces.iter().zip(&mut by_namespace) {
+                let path = paths::pods(Some(name));
+                *made += new.iter().filter(|new| new.call.path == path).count();
             }
+            creations.extend(new);
             assert!(creations.len() <= 8, "too many are in flight");
-            let (id, body) = creations.remove(0);
-            answered += 1;
-            let mut pod: Value = serde_json::from_slice(&body).expect("JSON");
-            let version = (100 + answered).to_string();
-            pod["metadata"]["uid"] =
-                json!(format!("00000000-0000-0000-0001-0000000000{answered:02}"));
-            pod["metadata"]["resourceVersion"] = json!(version);
-            let made = Input::Answer(id, Ok(Bytes::from(pod.to_string())));
-            world.replica.handle(made, world.now);
+            world.create(creations.remove(0), number);
         }
         assert!(creations.len() >= 6, "places are left");
         assert!(
             by_namespace.iter().all(|made| *made >= 4),
             "{by_namespace:?}"
         );
+    }
+
+    #[test]
+    fn a_range_of_many_jobs_leaves_places_to_the_other() {
+        let small = namespaces_of(1).next().expect("one");
+        let names: Vec<String> = namespaces_of(0).take(10).chain([small.clone()]).collect();
+        let each = names.iter().enumerate();
+        let jobs: Vec<Value> = each.map(|(at, name)| wide_job(at, name)).collect();
+        let mut world = World::with(Some(PARTITION));
+        let mut creations = world.answer_all_but_creations(&jobs);
+        let path = paths::pods(Some(&small));
+        let is_of_small = |creation: &Request| creation.call.path == path;
+        assert!(creations.len() == 8 && !creations.iter().any(is_of_small));
+        // The ranges take turns: each of them gets one of the next two places.
+        for number in 1..=2 {
+            world.create(creations.remove(0), number);
+            creations.extend(world.answer_all_but_creations(&jobs));
+        }
+        assert!(creations.iter().any(is_of_small));
     }
 }

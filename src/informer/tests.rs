@@ -269,6 +269,22 @@ fn what_the_server_remembers_no_more_is_listed() {
 }
 
 #[test]
+fn a_kind_whose_watch_is_refused_right_after_each_list_is_listed_ever_more_rarely() {
+    let mut world = World::new();
+    let mut waits = Vec::new();
+    for _ in 0..3 {
+        let watch = world.watch_from(10);
+        world.hear(Input::Ended(watch, Some(refused(410, "Expired"))));
+        assert_eq!(world.asked(), None, "in a moment");
+        let due = world.informers.poll_timeout().left(world.now);
+        let wait = due.expect("it waits");
+        waits.push(wait.as_millis());
+        world.pass(wait);
+    }
+    assert_eq!(waits, [200, 400, 800]);
+}
+
+#[test]
 fn a_watch_that_says_nothing_is_given_up() {
     let mut world = World::new();
     let watch = world.watch_from(10);
@@ -288,6 +304,7 @@ fn a_watch_that_says_nothing_is_given_up() {
     );
     world.pass(silence - Duration::from_millis(1));
     assert_eq!(world.asked(), None);
+    assert_eq!(world.informers.poll_abandoned(), None);
     world.pass(Duration::from_millis(1));
     assert_eq!(world.asked(), None, "in a moment");
     assert_eq!(world.informers.poll_abandoned(), Some(watch));
@@ -797,4 +814,12 @@ fn a_watch_that_fails_again_and_again_is_opened_less_and_less_often() {
         pauses.push(world.now.monotonic.since(failed_at));
     }
     assert!(pauses[4] > pauses[0] * 4, "{pauses:?}");
+    // A watch that brings an event before it fails resets the backoff.
+    world.hear(Input::Opened(watch, Encoding::Json));
+    world.event(watch, "ADDED", &job(20));
+    world.hear(Input::Ended(watch, Some(refused(500, "InternalError"))));
+    assert_eq!(
+        world.informers.poll_timeout().left(world.now),
+        Some(Duration::from_millis(200))
+    );
 }

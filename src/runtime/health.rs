@@ -144,3 +144,24 @@ impl Health {
         }
     }
 }
+
+#[cfg(all(test, feature = "embedded"))]
+mod tests {
+    use std::io::ErrorKind;
+
+    use super::*;
+    use crate::cluster::configure_streams;
+
+    /// An API server that restarts refuses connections for some seconds.
+    #[tokio::test]
+    async fn a_call_without_an_answer_does_not_make_it_unready_at_once() {
+        let client = configure_streams(|| Err(ErrorKind::ConnectionRefused.into()));
+        let (_filled, missing) = watch::channel(Some(Vec::new()));
+        let health = Health::new(client.clone(), missing, Arc::default(), Clock::default());
+        client.get("/version").await.expect_err("it is refused");
+        assert!(client.trouble().is_some());
+        let mut checks = health.ready();
+        checks.retain(|check| check.failed.is_some());
+        assert!(checks.is_empty(), "{checks:?}");
+    }
+}

@@ -86,22 +86,25 @@ mod tests {
     use std::time::Duration;
 
     use bytes::Bytes;
-    use futures::FutureExt as _;
+    use tokio::{task::yield_now, time::timeout};
 
     use super::*;
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn what_is_under_way_is_given_up_when_the_lead_is_lost() {
         let (write_deadline, clock) = (WriteDeadline::default(), Clock::default());
-        let never = || std::future::pending::<CallResult>();
+        let never = std::future::pending::<CallResult>();
         let until = |secs| clock.now().monotonic + Duration::from_secs(secs);
         write_deadline.set(until(60));
-        let mut write = pin!(write_deadline.clone().bound(clock.clone(), never()));
-        assert!(write.as_mut().now_or_never().is_none());
+        // It has a task of its own, which is polled only when the write is woken.
+        let write = tokio::spawn(write_deadline.clone().bound(clock.clone(), never));
+        yield_now().await;
         write_deadline.set(until(90));
-        assert!(write.as_mut().now_or_never().is_none());
-        let lost = async { write_deadline.set(Monotonic::default()) };
-        let (answer, ()) = futures::join!(write, lost);
+        yield_now().await;
+        assert!(!write.is_finished());
+        write_deadline.set(Monotonic::default());
+        let answer = timeout(Duration::from_secs(60), write).await;
+        let answer = answer.expect("it is woken").expect("no panic");
         assert!(answer.is_err_and(|error| error.message.contains("given up")));
     }
 

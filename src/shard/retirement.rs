@@ -162,6 +162,18 @@ mod tests {
     }
 
     #[test]
+    fn one_that_gains_its_namespaces_anew_works_again() {
+        let mut world = elected();
+        world.shard.notice(&Notice::Retire(1));
+        assert!(world.asked().is_none());
+        assert_eq!(world.shard.poll_retired(), Some(1));
+        world.shard.notice(&Notice::Lead(Monotonic::default()));
+        lead(&mut world);
+        world.hear_job(&job(6, &json!({})));
+        world.wait_for(POST_POD);
+    }
+
+    #[test]
     fn a_call_that_waited_when_the_namespaces_were_lost_is_never_sent() {
         let mut world = World::with(Settings {
             is_elected: true,

@@ -678,6 +678,38 @@ fn a_cron_job_that_the_server_does_not_have_is_gone() {
 }
 
 #[test]
+fn a_cron_job_is_synced_when_a_list_lacks_its_job() {
+    let mut world = World::with(Settings {
+        controllers: Controllers {
+            job: false,
+            cronjob: true,
+            ttl: false,
+        },
+        ..Settings::of_jobs(8)
+    });
+    let mut child = job(5, &json!({}));
+    child["metadata"]["name"] = json!("c-1");
+    child["metadata"]["ownerReferences"] = json!([{"apiVersion": "batch/v1", "kind": "CronJob",
+        "name": "c", "uid": uid(2), "controller": true}]);
+    world.hear_job(&child);
+    let cron_job = json!({
+        "metadata": {"name": "c", "namespace": "d", "uid": uid(2), "resourceVersion": "6",
+            "creationTimestamp": "1970-01-12T13:46:40Z"},
+        "spec": {"schedule": "0 0 1 1 *", "jobTemplate": {"spec": {}}},
+        "status": {"active": [{"name": "c-1", "namespace": "d", "uid": uid(JOB)}]},
+    });
+    let read = decode_cron_job(&cron_job.to_string()).expect("a good CronJob");
+    world.hear(Change::Applied, Observed::CronJob(Box::new(read)));
+    assert_eq!(world.do_all(), Vec::<String>::new());
+    // The Job was deleted while the watch was down.
+    world.shard.notice(&Notice::Complete(extent(Kind::Job), 10));
+    let look = world.asks("GET /apis/batch/v1/namespaces/d/jobs/c-1");
+    world.answer(&look, refusal(404, "NotFound", "no such Job"));
+    let status = world.asks("PATCH /apis/batch/v1/namespaces/d/cronjobs/c/status");
+    assert_eq!(status.body["status"]["active"], Value::Null);
+}
+
+#[test]
 fn a_pod_that_ends_while_its_finalizer_goes_uncounted_keeps_its_index() {
     let spec = |suspend: bool| json!({"completionMode": "Indexed", "suspend": suspend});
     let indexed = |version: u64, phase: &str| {
@@ -775,6 +807,22 @@ fn a_pod_that_the_watch_does_not_know_is_not_asked_for_again_at_once() {
         waits.push(waited);
     }
     assert!(waits[1..].is_sorted_by(|one, next| one < next), "{waits:?}");
+}
+
+#[test]
+fn a_pod_that_is_created_after_a_restore_is_not_taken_for_a_deleted_one() {
+    let mut world = World::new(8);
+    // Before the restore, the watch had passed the versions that the server assigns now.
+    world.shard.notice(&Notice::Seen(extent(Kind::Pod), 150));
+    for kind in [Kind::Job, Kind::Pod] {
+        world.shard.notice(&Notice::Forget(extent(kind)));
+        world.shard.notice(&Notice::Complete(extent(kind), 50));
+    }
+    world.hear_job(&job(60, &json!({})));
+    let creation = world.asks(POST_POD);
+    world.done(&creation);
+    let asked = world.do_all();
+    assert!(!asked.iter().any(|what| what == POST_POD), "{asked:?}");
 }
 
 #[test]
@@ -897,6 +945,24 @@ fn news_that_are_older_than_an_own_write_adopt_nothing() {
     let asked = world.do_all();
     let looks = |what: &String| what.starts_with(LOOK);
     assert!(!asked.iter().any(looks), "{asked:?}");
+}
+
+#[test]
+fn an_answer_to_a_removal_that_comes_after_the_pod_is_gone_changes_no_other_pod() {
+    let mut world = World::new(8);
+    world.hear_pod(Change::Applied, &pod("p", 7, 5, "Succeeded"));
+    world.hear_job(&job(6, &json!({"completions": 3, "suspend": true})));
+    let (removal, _) = world.wait_for(REMOVAL);
+    // A Pod that is being deleted goes with its finalizer, and the watch may show that first.
+    let gone = world.next_version();
+    world.hear_pod(Change::Deleted, &pod("p", 7, gone, "Succeeded"));
+    world.do_all();
+    let ended = world.next_version();
+    world.hear_pod(Change::Applied, &pod("q", 8, ended, "Succeeded"));
+    world.done(&removal);
+    let (status, _) = world.wait_for(STATUS);
+    let named = &status.body["status"]["uncountedTerminatedPods"]["succeeded"];
+    assert_eq!(*named, json!([uid(8)]));
 }
 
 #[test]
@@ -1335,6 +1401,26 @@ fn a_job_whose_deletion_failed_once_leaves_nothing_when_it_is_deleted() {
         let left = format!("{:?}", world.shard.ttl);
         assert_ne!(left.contains(&uid(JOB)), is_last, "{left}");
     }
+}
+
+#[test]
+fn a_finished_job_of_another_controller_is_deleted_when_its_ttl_is_over() {
+    let settings = Settings {
+        controllers: Controllers {
+            ttl: true,
+            ..Settings::of_jobs(8).controllers
+        },
+        ..Settings::of_jobs(8)
+    };
+    let mut world = World::with(settings);
+    let spec = json!({"managedBy": "d.dev/job", "ttlSecondsAfterFinished": 0});
+    let mut done = job(5, &spec);
+    done["status"] = json!({"conditions": [{"type": "Complete", "status": "True",
+        "lastTransitionTime": "1970-01-12T13:46:40Z"}]});
+    world.hear_job(&done);
+    let (look, _) = world.wait_for(LOOK);
+    world.answer(&look, body(&done));
+    world.wait_for("DELETE /apis/batch/v1/namespaces/d/jobs/j");
 }
 
 #[test]

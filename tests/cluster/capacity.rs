@@ -9,7 +9,7 @@ use lakh::embedded::{ClusterOptions, EmbeddedCluster, kubelet::KubeletOptions};
 use serde_json::{Value, json};
 
 use crate::support::{
-    self, controller, create, get, http_get, indexed_job, is, job_when, pods_when, run,
+    self, controller, create, get, http_get, indexed_job, is, job_when, pods_when, run, seen_when,
 };
 
 /// Starts a cluster with three nodes of two CPUs each.
@@ -120,25 +120,27 @@ async fn who_finds_no_room_is_told_so_and_who_is_put_on_a_full_node_is_refused()
             },
         })
     };
-    let pods = [
-        ("a", None),
-        ("b", None),
-        ("c", None),
-        ("waits", None),
-        ("forced", Some("hollow-0")),
-    ];
-    for (name, node) in pods {
+    let make = async |name: &str, node: Option<&str>| {
         let body = pod(name, node).to_string().into_bytes();
         let created = client.create("/api/v1/namespaces/default/pods", body).await;
         created.expect("a good Pod");
-    }
-    let all = pods_when(&client, |pods| {
-        let settled = |pod: &Value| {
+    };
+    let settled = async |count: usize| {
+        let is_settled = |pod: &Value| {
             pod["status"]["phase"] != "Pending" || condition(pod)["reason"] == "Unschedulable"
         };
-        pods.len() == 5 && pods.iter().all(settled)
-    })
-    .await;
+        pods_when(&client, |pods| {
+            pods.len() == count && pods.iter().all(is_settled)
+        })
+        .await
+    };
+    for name in ["a", "b", "c", "waits"] {
+        make(name, None).await;
+    }
+    settled(4).await;
+    // Each node is full now.
+    make("forced", Some("hollow-0")).await;
+    let all = settled(5).await;
     let named = |name: &str| {
         let mut pods = all.iter();
         pods.find(|pod| pod["metadata"]["name"] == name)
@@ -155,7 +157,15 @@ async fn who_finds_no_room_is_told_so_and_who_is_put_on_a_full_node_is_refused()
     let detail =
         "Node didn't have enough resource: cpu, requested: 1500, used: 1500, capacity: 2000";
     assert_eq!(forced["message"], format!("Pod was rejected: {detail}"));
-    let events = get(&client, "/api/v1/namespaces/default/events").await;
+    let events = seen_when(&client, "/api/v1/namespaces/default/events", |events| {
+        let has = |reason| {
+            support::listed(events)
+                .iter()
+                .any(|event| event["reason"] == reason)
+        };
+        has("FailedScheduling") && has("OutOfcpu")
+    })
+    .await;
     let told = |reason: &str| {
         let mut events = support::listed(&events).iter();
         let event = events.find(|event| event["reason"] == reason);

@@ -109,8 +109,8 @@ async fn jobs_are_seen_to_go_on() {
     terminal
         .screen_when("it is as large as the terminal", wide)
         .await;
-    let colours = terminal.colours();
-    assert!(has_colour(&colours), "{colours}");
+    // The view may be drawing just now.
+    terminal.colours_when("it has colours", has_colour).await;
     terminal.press(&["Escape"]);
     let screen = terminal.screen_with("ENDED/S BY SECOND").await;
     assert_eq!(screen.lines().count(), 60, "{screen}");

@@ -271,13 +271,38 @@ fn host(server: &Uri) -> HeaderValue {
 mod tests {
     use super::*;
 
+    /// Returns a connection to a server that answers one call, and closes it this long afterwards.
+    #[cfg(feature = "embedded")]
+    fn answering_once(closes_after: Duration) -> tokio::io::DuplexStream {
+        use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, duplex};
+
+        let (near, mut far) = duplex(1_024);
+        tokio::spawn(async move {
+            let _ = far.read(&mut [0; 1_024]).await;
+            let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}";
+            let _ = far.write_all(answer).await;
+            sleep(closes_after).await;
+        });
+        near
+    }
+
+    #[cfg(feature = "embedded")]
+    #[tokio::test(start_paused = true)]
+    async fn a_call_does_not_fail_because_its_idle_connection_was_closed() {
+        const OPEN: Duration = Duration::from_secs(1);
+        let client = super::super::configure_streams(|| Ok(answering_once(OPEN)));
+        for _ in 0..2 {
+            let answer = client.get("/version").await;
+            assert_eq!(answer.expect("an answer"), "{}");
+            // The next call comes after the close, and before the pool's sweep.
+            sleep(OPEN * 3 / 2).await;
+        }
+    }
+
     /// A call waits while the system has no descriptor for its connection, and goes as soon as there is one.
     #[tokio::test(start_paused = true)]
     async fn a_call_waits_for_a_descriptor() {
-        use tokio::{
-            io::{AsyncReadExt as _, AsyncWriteExt as _, duplex},
-            time::Instant,
-        };
+        use tokio::time::Instant;
 
         const SHORT: Duration = Duration::from_secs(2);
         let begun = Instant::now();
@@ -285,13 +310,7 @@ mod tests {
             if begun.elapsed() < SHORT {
                 return Err(rustix::io::Errno::MFILE.into());
             }
-            let (near, mut far) = duplex(1_024);
-            tokio::spawn(async move {
-                let _ = far.read(&mut [0; 1_024]).await;
-                let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}";
-                let _ = far.write_all(answer).await;
-            });
-            Ok(near)
+            Ok(answering_once(Duration::ZERO))
         });
         let answer = client.get("/version").await;
         assert_eq!(answer.expect("an answer"), "{}");

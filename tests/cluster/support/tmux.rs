@@ -78,9 +78,23 @@ impl Tmux {
 
     /// Returns the screen once the condition holds.
     pub async fn screen_when(&self, what: &str, holds: impl Fn(&str) -> bool) -> String {
+        self.seen_when(Self::screen, what, holds).await
+    }
+
+    /// Returns the screen with escape sequences for colours once the condition holds.
+    pub async fn colours_when(&self, what: &str, holds: impl Fn(&str) -> bool) -> String {
+        self.seen_when(Self::colours, what, holds).await
+    }
+
+    async fn seen_when(
+        &self,
+        see: impl Fn(&Self) -> String,
+        what: &str,
+        holds: impl Fn(&str) -> bool,
+    ) -> String {
         let started = Instant::now();
         loop {
-            let screen = tokio::task::block_in_place(|| self.screen());
+            let screen = tokio::task::block_in_place(|| see(self));
             if holds(&screen) {
                 return screen;
             }

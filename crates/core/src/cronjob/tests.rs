@@ -137,6 +137,29 @@ fn what_was_found_is_kept_when_the_known_cron_job_turns_out_to_be_old() {
 }
 
 #[test]
+fn the_later_success_is_kept_when_the_known_cron_job_turns_out_to_be_old() {
+    for (found, stored) in [(hours(1), hours(2)), (hours(2), hours(1))] {
+        let known = cron_job(ConcurrencyPolicy::Allow);
+        let mut fresh = known.clone();
+        fresh.status.active = vec![active(SECOND, hours(3))];
+        fresh.status.last_schedule = Some(hours(3));
+        fresh.status.last_successful = Some(stored);
+        let status = CronJobStatus {
+            last_successful: Some(hours(2)),
+            ..fresh.status.clone()
+        };
+        let jobs = vec![
+            child(FIRST, found, Some(ConditionKind::Complete)),
+            child(SECOND, hours(3), None),
+        ];
+        let mut sync = CronJobSync::new(known, jobs, hours(3));
+        assert_eq!(asks(&mut sync), CronJobEffect::GetCronJob);
+        sync.handle(CallAnswer::CronJob(Box::new(fresh)));
+        assert_eq!(asks(&mut sync), CronJobEffect::WriteStatus(status, 5));
+    }
+}
+
+#[test]
 fn the_job_of_a_run_is_not_deleted_before_the_status_tells_of_the_run() {
     let known = cron_job(ConcurrencyPolicy::Allow);
     let ended = vec![child(FIRST, hours(1), Some(ConditionKind::Complete))];

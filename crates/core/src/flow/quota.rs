@@ -100,6 +100,22 @@ mod tests {
     }
 
     #[test]
+    fn a_job_is_forgotten_by_its_last_refusal_and_not_by_its_first() {
+        let mut waits = QuotaWaits::new(Exponential {
+            base: Duration::from_secs(1),
+            max: Duration::from_secs(60),
+        });
+        let mut refused = |job, secs| {
+            let now = Monotonic::from_secs(secs);
+            waits.refused(&"a".into(), Uid::from_u128(job), now)
+        };
+        assert_eq!(refused(1, 0), PERIOD);
+        assert_eq!(refused(1, 60), PERIOD);
+        assert_eq!(refused(2, 120), PERIOD * 2, "both wait");
+        assert_eq!(refused(2, 180), PERIOD, "the first has given up");
+    }
+
+    #[test]
     fn namespaces_that_are_gone_are_forgotten() {
         let mut waits = QuotaWaits::new(Exponential {
             base: Duration::from_secs(1),

@@ -560,3 +560,6 @@ impl Claims {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

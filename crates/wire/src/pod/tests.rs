@@ -106,12 +106,14 @@ fn the_end_is_told_by_the_best_evidence() {
     };
     let side = |state| format!(r#"{{"name":"side","restartCount":2,"state":{state}}}"#);
     let end = |status: &str, meta| decode(status, meta).record.finished;
-    let two = format!(
-        r#"{{"phase":"Failed","containerStatuses":[{},{}]}}"#,
-        ended(20),
-        ended(30)
-    );
-    assert_eq!(end(&two, ""), 30);
+    for (first, second) in [(20, 30), (30, 20)] {
+        let two = format!(
+            r#"{{"phase":"Failed","containerStatuses":[{},{}]}}"#,
+            ended(first),
+            ended(second)
+        );
+        assert_eq!(end(&two, ""), 30, "whichever is listed first");
+    }
     let running_sidecar = format!(
         r#"{{"phase":"Failed","containerStatuses":[{}],"initContainerStatuses":[{}],
         "conditions":[{{"type":"Ready","status":"False","lastTransitionTime":"1970-01-01T00:00:40Z"}}]}}"#,

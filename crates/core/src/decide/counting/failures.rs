@@ -119,6 +119,23 @@ mod tests {
     }
 
     #[test]
+    fn a_successor_counts_a_failure_once_that_no_stored_status_has() {
+        let two = row(2, Time::from_secs(5));
+        let mut pods = PodFailures {
+            in_a_row: two,
+            stored: two,
+            ..PodFailures::default()
+        };
+        pods.failure(Time::from_secs(7));
+        pods.fold();
+        // It handles the same Pod anew.
+        let mut next = pods.as_stored();
+        next.failure(Time::from_secs(7));
+        next.fold();
+        assert_eq!(next.in_a_row, row(3, Time::from_secs(7)));
+    }
+
+    #[test]
     fn the_wait_is_measured_from_the_last_failure() {
         let one = row(1, Time::from_secs(100));
         assert_eq!(

@@ -252,6 +252,21 @@ fn the_lease_is_left_alone_as_long_as_the_most_patient_one_asks_for() {
     assert_eq!(has(&two, at(129)).len(), 6);
 }
 
+/// The wait before a renewal grows with the number of replicas and the duration of a renewal, but not past the deadline.
+#[test]
+fn a_slow_lease_of_many_is_renewed_before_the_deadline() {
+    let (mut server, mut one) = (Server::default(), replica("one"));
+    for name in ["two", "three", "four", "five", "six"] {
+        server.serve(&mut replica(name), at(0));
+    }
+    // Each request takes a second. The deadline of the first update passes at 11 s.
+    for secs in [0, 1, 7, 8] {
+        let call = one.poll_call(at(secs)).expect("a read, then an update");
+        one.answer(server.take(call), at(secs + 1));
+    }
+    assert_eq!(one.role(at(9).monotonic), Role::Leader(at(18).monotonic));
+}
+
 /// A client removes an entry and its owner writes it again: other replicas still see that it is alive.
 #[test]
 fn no_beat_comes_again() {

@@ -272,6 +272,20 @@ fn all_wait_when_one_after_the_other_is_refused() {
     assert!(queue.pop(NOW + secs(2.0)).is_some());
 }
 
+/// The refused writes are given up, so that only the other tenant still waits for the end of the pause.
+#[test]
+fn a_tenant_that_was_never_refused_is_due_when_the_pause_of_all_ends() {
+    let mut queue = queue(9, &[("a", 1), ("b", 2)], 1);
+    for _ in 0..2 {
+        let (tenant, job, _) = queue.pop(NOW).expect("nothing is paused");
+        queue.done(&tenant, &job, busy(NOW, 2.0), NOW);
+    }
+    queue.push(&"c", &3, Rank::Usual, 0);
+    assert!(queue.pop(NOW).is_none());
+    assert_eq!(queue.next_due(NOW), Some(NOW + secs(2.0)));
+    assert!(queue.pop(NOW + secs(2.0)).is_some());
+}
+
 /// Takes writes until one belongs to this tenant. Pauses and limits are reset before each; the others end as `Other`.
 fn fill_one(queue: &mut Queue, wanted: &str) -> u32 {
     loop {
