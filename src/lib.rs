@@ -17,17 +17,12 @@
 #[cfg(all(test, feature = "embedded"))]
 mod call_failures;
 pub mod cli;
-pub mod controller;
 mod failures;
-pub mod informer;
-pub mod machine;
-pub mod metrics;
-pub mod rate_limiter;
 pub mod runtime;
-pub mod shard;
 
 pub use lakh_client as cluster;
 pub use lakh_clock as clock;
+pub use lakh_controller::{controller, informer, machine, metrics, rate_limiter, shard};
 pub use lakh_core::{cronjob, decide, election, flow, ownership, ttl};
 #[cfg(feature = "embedded")]
 pub use lakh_embedded as embedded;

@@ -24,7 +24,7 @@ use tokio::{
     time::{MissedTickBehavior, interval},
 };
 
-use crate::metrics::exposition::Exposition;
+use crate::metrics::Exposition;
 
 use super::{
     debug::DebugJobs,

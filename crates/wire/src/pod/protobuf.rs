@@ -3,8 +3,9 @@
 //! Source: `generated.proto` of `k8s.io/api/core/v1` and `k8s.io/apimachinery/pkg/apis/meta/v1`.
 //! Must not: decide which fields are kept; JSON and protobuf share that decision.
 
-use crate::protobuf::{Fields, Malformed, ProtobufMessage, Value, field};
 use lakh_model::{COMPLETION_INDEX, INDEX_FAILURES, INDEX_IGNORED_FAILURES};
+
+use crate::protobuf::{Fields, Malformed, ProtobufMessage, Value, field};
 
 use super::{
     AckMetadata, Marks, RawContainerState, RawContainerStatus, RawInitContainer, RawPod,
