@@ -11,7 +11,7 @@ ci:
 check:
     cargo fmt --all --check
     cargo clippy --workspace --all-targets -- -D warnings
-    cargo clippy -p lakh-core --lib -- -D warnings
+    cargo clippy -p lakh-model -p lakh-core -p lakh-record -p lakh-wire --lib -- -D warnings
     cargo clippy -p lakh --no-default-features --bins -- -D warnings
 
 # All tests, as the README says.

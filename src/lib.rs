@@ -17,7 +17,6 @@
 #[cfg(all(test, feature = "embedded"))]
 mod call_failures;
 pub mod cli;
-mod failures;
 pub mod runtime;
 
 pub use lakh_client as cluster;

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::cli::Verdict;
+use lakh_inspect::doctor::Verdict;
 
 use super::{
     FAILING,

@@ -16,8 +16,12 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::io::duplex;
 
+use lakh_inspect::{
+    doctor::{Verdict, examine_by},
+    why::explain_by,
+};
+
 use crate::{
-    cli::{Verdict, examine_by, explain_by},
     cluster::{Client, configure_streams},
     embedded::apiserver::{ApiServer, Reply, Request, prepare},
     model::{JobKey, Time},

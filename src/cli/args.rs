@@ -1,21 +1,18 @@
 //! Defines the arguments of `lakh`.
 
-use std::{net::SocketAddr, path::PathBuf, time::Duration};
+use std::{net::SocketAddr, path::PathBuf};
 
 use clap::{Args as ClapArgs, Parser, Subcommand};
+#[cfg(feature = "commands")]
 use clap_complete::Shell;
-
-use crate::model::parse_go_duration;
 
 #[cfg(feature = "embedded")]
 use super::local::LocalArgs;
 use super::{
-    doctor::DoctorArgs, leader_election::LeaderElectionArgs, log::LogFormat, status::StatusArgs,
-    top::TopArgs, tunables::Tunables, ui::UiArgs, why::WhyArgs,
+    VERSION, leader_election::LeaderElectionArgs, log::LogFormat, tunables::Tunables, ui::UiArgs,
 };
-
-/// The version, with the commit of a release build.
-pub(super) const VERSION: &str = env!("LAKH_VERSION");
+#[cfg(feature = "commands")]
+use super::{doctor::DoctorArgs, status::StatusArgs, top::TopArgs, why::WhyArgs};
 
 /// A Kubernetes Job controller for Jobs of a hundred thousand Pods.
 #[derive(Debug, Parser)]
@@ -38,37 +35,26 @@ pub(super) enum Command {
     /// Run Jobs on an embedded cluster, in this process.
     #[cfg(feature = "embedded")]
     Local(Box<LocalArgs>),
-    /// Look at a cluster, and say what is wrong with lakh on it and what to do.
-    ///
-    /// It reads, and writes nothing unless --fix is given. Exit codes: 0, nothing is wrong with what was seen; 1,
-    /// something is; 2, nothing could be seen.
+    #[cfg(feature = "commands")]
     Doctor(Box<DoctorArgs>),
-    /// Say how a Job stands: progress, pace, Pods, failures by cause, and what waits until when.
-    ///
-    /// It works on any cluster, whichever controller runs the Job, and reads the API server only. With --watch it
-    /// follows the Job to its end. Exit codes: 0, it was told, and a Job that was watched is Complete; 1, a Job that was
-    /// watched is Failed or was deleted; 2, the Job could not be seen; 124, --timeout ran out.
+    #[cfg(feature = "commands")]
     Status(Box<StatusArgs>),
-    /// Say in one to three sentences why a Job does not go on, and what to do.
-    ///
-    /// It works on any cluster, whichever controller runs the Job, and reads the API server only. Exit codes: 0, it was
-    /// told; 2, the Job could not be seen.
+    #[cfg(feature = "commands")]
     Why(Box<WhyArgs>),
-    /// Show all Jobs on the terminal as they go on, and of one all its indexes, failures and Events.
-    ///
-    /// It works on any cluster, whichever controller runs the Jobs, and reads the API server only. All is done by keys: ?
-    /// shows which. Exit codes: 0, it was left by a key; 2, there is no terminal, or a signal ended it.
+    #[cfg(feature = "commands")]
     Top(Box<TopArgs>),
     /// Look at schedules of CronJobs.
     #[command(subcommand)]
     Cron(CronCommand),
     /// Print the version.
     Version,
+    #[cfg(feature = "commands")]
     /// Print the script by which a shell completes commands and flags.
     Completion {
         /// For which shell.
         shell: Shell,
     },
+    #[cfg(feature = "commands")]
     /// Write the manual pages.
     Man {
         /// The folder to write them to.
@@ -121,10 +107,4 @@ pub(super) struct ControllerArgs {
     pub(super) election: LeaderElectionArgs,
     #[command(flatten)]
     pub(super) tunables: Tunables,
-}
-
-/// Reads a duration as Kubernetes writes it: `200ms`, `1m30s`.
-pub(super) fn duration(text: &str) -> Result<Duration, String> {
-    parse_go_duration(text)
-        .ok_or_else(|| "must be a duration such as 200ms, 10s or 1m30s".to_owned())
 }

@@ -11,12 +11,7 @@ use crate::{
 };
 
 use super::{
-    FAILED, OK, Problem,
-    args::{ControllerArgs, VERSION},
-    complain,
-    connect::configure,
-    finish::Requests,
-    tunables::ModeName,
+    FAILED, ModeName, OK, Problem, Requests, VERSION, args::ControllerArgs, complain, configure,
 };
 
 /// Time without action by another controller of a Job after which it counts as gone. The built-in controller acts

@@ -5,23 +5,18 @@ use std::{collections::hash_map::RandomState, fs, hash::BuildHasher as _, time::
 use clap::Args;
 
 use crate::{
-    model::{Division, OWN_MANAGER, Partition, format_go_duration, stable_hash},
-    runtime::{LeaderElection, LeaseTimings, Mode, Options},
+    model::{Division, Partition, SYSTEM_NAMESPACE, format_go_duration, names::is_subdomain},
+    ownership::lease_name,
+    runtime::{LeaderElection, LeaseTimings, Options},
 };
 
-use super::{Problem, args::duration};
+use super::{Problem, duration};
 
 /// File with the namespace of this Pod.
 const OWN_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
 
-/// The namespace of the Lease of a controller outside of a Pod, as in kube-controller-manager.
-pub(super) const SYSTEM_NAMESPACE: &str = "kube-system";
-
 /// Each range is a shard in each replica, and a replica's loop polls all of them each time.
 const MAX_RANGES: u32 = 64;
-
-/// Length of the readable part of a Lease's name; a hash makes the name unique.
-const READABLE: usize = 60;
 
 /// See the module's text.
 #[derive(Args, Clone, Debug)]
@@ -134,59 +129,11 @@ fn identity() -> String {
     format!("{host}_{high:016x}{low:016x}")
 }
 
-/// Returns a name that identifies the set of Jobs that the controller works on.
-pub(super) fn lease_name(mode: &Mode, namespaces: &[String]) -> String {
-    let (mode, manager) = match mode {
-        Mode::Replace => ("replace", None),
-        Mode::Both => ("both", None),
-        Mode::ManagedBy(name) => ("managed-by", Some(name.to_string())),
-    };
-    let manager = manager.filter(|name| name != OWN_MANAGER);
-    let mut namespaces = namespaces.to_vec();
-    namespaces.sort_unstable();
-    namespaces.dedup();
-    let mut name = format!("lakh-{mode}");
-    if manager.is_none() && namespaces.is_empty() {
-        return name;
-    }
-    // Neither managers nor namespaces contain a zero byte. Every build must compute the same name.
-    let mut identity = manager.clone().unwrap_or_default();
-    for namespace in &namespaces {
-        identity.push('\0');
-        identity.push_str(namespace);
-    }
-    let words = manager.iter().chain(&namespaces);
-    for word in words.flat_map(|word| ["-", word]) {
-        name.push_str(word);
-    }
-    let plain = name
-        .chars()
-        .map(|letter| match letter.to_ascii_lowercase() {
-            letter @ ('a'..='z' | '0'..='9') => letter,
-            _ => '-',
-        });
-    let plain: String = plain.take(READABLE).collect();
-    format!("{plain}-{:016x}", stable_hash(identity.bytes()))
-}
-
-/// Returns true if it is a DNS subdomain, as names of objects are.
-pub(super) fn is_subdomain(name: &str) -> bool {
-    let is_label = |label: &str| {
-        let mut letters = label.bytes();
-        letters.all(|letter| matches!(letter, b'a'..=b'z' | b'0'..=b'9' | b'-'))
-            && !label.is_empty()
-            && !label.starts_with('-')
-            && !label.ends_with('-')
-    };
-    name.len() <= 253 && name.split('.').all(is_label)
-}
-
 #[cfg(test)]
 mod tests {
     use clap::Parser;
 
     use super::*;
-    use crate::runtime::ManagerName;
 
     #[derive(Debug, Parser)]
     struct Flags {
@@ -257,32 +204,6 @@ mod tests {
         };
         let both = flags.election.election(&options);
         assert!(both.is_err_and(|error| error.to_string().contains("without --shards")));
-    }
-
-    #[test]
-    fn who_works_on_the_same_has_the_same_name_and_nobody_else() {
-        let name = |manager: Option<&str>, namespaces: &[&str]| {
-            let manager = manager.map(|name| ManagerName::parse(name).expect("a good name"));
-            let mode = manager.map_or(Mode::Replace, Mode::ManagedBy);
-            let namespaces: Vec<String> = namespaces.iter().map(|&name| name.into()).collect();
-            lease_name(&mode, &namespaces)
-        };
-        assert_eq!(name(None, &[]), "lakh-replace");
-        assert_eq!(name(Some(OWN_MANAGER), &[]), "lakh-managed-by");
-        assert_eq!(name(None, &["b", "a"]), name(None, &["a", "b", "a"]));
-        let long = ["x"; 40].join("y");
-        let names = [
-            name(None, &["a"]),
-            name(None, &["a-b"]),
-            name(None, &["a", "b"]),
-            name(Some("a.b/c"), &[]),
-            name(Some("a/b.c"), &[]),
-            name(Some("a.b/c_D"), &[&long]),
-        ];
-        assert!(names[0].starts_with("lakh-replace-a-"), "{}", names[0]);
-        for (at, name) in names.iter().enumerate() {
-            assert!(is_subdomain(name) && !names[..at].contains(name), "{name}");
-        }
     }
 
     #[test]

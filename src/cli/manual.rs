@@ -7,7 +7,9 @@ use std::{fs, path::Path};
 use clap::CommandFactory as _;
 use clap_complete::{Shell, generate};
 
-use super::{OK, Problem, args::Args, output::put};
+use lakh_inspect::put;
+
+use super::{OK, Problem, args::Args};
 
 /// Prints a shell's script that completes commands and flags.
 pub(super) fn complete(shell: Shell) -> Result<u8, Problem> {

@@ -7,62 +7,34 @@
 //! Must not: hold anything that a user of the library needs.
 
 mod args;
-mod ask;
-mod connect;
 mod controller;
-mod controllers;
 mod cron;
-mod doctor;
-mod finish;
-mod gates;
-#[cfg(test)]
-mod golden;
 mod leader_election;
 #[cfg(feature = "embedded")]
 mod local;
-mod log;
+#[cfg(feature = "commands")]
 mod manual;
-mod objects;
-mod one_job;
 mod open_files;
-mod output;
-mod status;
 #[cfg(all(test, feature = "embedded"))]
 mod tests;
 mod tips;
-mod top;
 mod tunables;
 mod ui;
-mod why;
-mod words;
-
-#[cfg(all(test, feature = "embedded"))]
-pub(crate) use doctor::{Verdict, examine_by};
-#[cfg(all(test, feature = "embedded"))]
-pub(crate) use why::explain_by;
 
 use std::process::ExitCode;
 
 use clap::Parser as _;
 
-use args::{Args, Command, VERSION};
-use finish::Requests;
+use lakh_inspect::{
+    CLOSED_PIPE, FAILED, Gates, ModeName, OK, OutputError, Problem, Requests, UNUSABLE, VERSION,
+    complain, configure, duration, log, mode, print,
+};
+#[cfg(feature = "commands")]
+use lakh_inspect::{doctor, status, top, why};
 #[cfg(feature = "embedded")]
-use output::say;
-use output::{CLOSED_PIPE, OutputError, complain, print};
+use lakh_inspect::{say, words};
 
-/// Success.
-const OK: u8 = 0;
-/// A Job failed, the time ran out, a part of the controller broke, or the doctor found a problem.
-const FAILED: u8 = 1;
-/// The arguments or files are invalid.
-const UNUSABLE: u8 = 2;
-
-/// `--timeout` ran out before the Job had ended. As in timeout(1).
-const TIMED_OUT: u8 = 124;
-
-/// An error of arguments or files.
-type Problem = Box<dyn std::error::Error + Send + Sync>;
+use args::{Args, Command};
 
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
@@ -96,16 +68,22 @@ fn run(args: Args) -> u8 {
             Command::Controller(args) => controller::run(*args, requests).await,
             #[cfg(feature = "embedded")]
             Command::Local(args) => local::run(*args, requests).await,
+            #[cfg(feature = "commands")]
             Command::Doctor(args) => doctor::run(*args, requests).await,
+            #[cfg(feature = "commands")]
             Command::Status(args) => status::run(*args, requests).await,
+            #[cfg(feature = "commands")]
             Command::Why(args) => why::run(*args, requests).await,
+            #[cfg(feature = "commands")]
             Command::Top(args) => top::run(*args, requests).await,
             Command::Cron(command) => Ok(cron::run(command)?),
             Command::Version => {
                 print(&format!("lakh {VERSION}"))?;
                 Ok(OK)
             }
+            #[cfg(feature = "commands")]
             Command::Completion { shell } => manual::complete(shell),
+            #[cfg(feature = "commands")]
             Command::Man { folder } => manual::write_pages(&folder),
         }
     });
@@ -134,6 +112,7 @@ fn runtime(command: &Command) -> std::io::Result<tokio::runtime::Runtime> {
 fn usual_log(command: &Command) -> log::Usual {
     match command {
         Command::Controller(_) => log::Usual::News,
+        #[cfg(feature = "commands")]
         Command::Top(_) => log::Usual::Screen,
         _ => log::Usual::Warnings,
     }

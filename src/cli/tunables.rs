@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 
 use crate::{
-    model::{Exponential, Limits, OWN_MANAGER, format_go_duration},
-    runtime::{Controllers, ManagerName, Mode, Options, Rate},
+    model::{Exponential, Limits, format_go_duration},
+    runtime::{Controllers, ManagerName, Options, Rate},
 };
 
-use super::{Problem, args::duration, controllers, gates::Gates};
+use super::{Gates, ModeName, Problem, duration, mode};
 
 /// Flags of every command that runs the controller.
 #[derive(Args, Clone, Debug)]
@@ -17,7 +17,7 @@ use super::{Problem, args::duration, controllers, gates::Gates};
 pub(super) struct Tunables {
     /// Controllers to run: job, cronjob, ttl, or * for all of them; -NAME for all but one, as in *,-ttl.
     /// Default: *; with --mode managed-by *,-cronjob, as the built-in one runs all CronJobs.
-    #[arg(long, value_name = "NAME,...", value_parser = controllers::parse, allow_hyphen_values = true)]
+    #[arg(long, value_name = "NAME,...", value_parser = Controllers::parse, allow_hyphen_values = true)]
     controllers: Option<Controllers>,
     /// The Jobs to work on. Default: managed-by on a cluster; on an embedded one the Jobs of both modes.
     #[arg(long, value_enum, value_name = "MODE")]
@@ -95,22 +95,6 @@ fn defaults() -> Options {
     Options::default()
 }
 
-/// The modes, as they are typed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum ModeName {
-    /// Instead of the built-in controller, which must not run: Jobs without spec.managedBy.
-    Replace,
-    /// Beside the built-in controller: only Jobs whose spec.managedBy names this one.
-    ManagedBy,
-    /// Both kinds of Jobs, where no other Job controller can be.
-    #[value(skip)]
-    #[cfg_attr(
-        not(feature = "embedded"),
-        expect(dead_code, reason = "only `lakh local` is in this mode")
-    )]
-    Both,
-}
-
 fn at_least_one() -> clap::builder::RangedI64ValueParser<u32> {
     clap::value_parser!(u32).range(1..)
 }
@@ -124,7 +108,7 @@ impl Tunables {
     ) -> Result<Options, Problem> {
         let mode = mode(self.mode.unwrap_or(usual), self.managed_by_name)?;
         Ok(Options {
-            controllers: self.controllers.unwrap_or(usual_controllers(&mode)),
+            controllers: self.controllers.unwrap_or(Controllers::of_mode(&mode)),
             mode,
             limits: Limits {
                 sync_batch_period: self.sync_batch_period,
@@ -157,39 +141,12 @@ impl Tunables {
     }
 }
 
-/// Returns the mode of this name, with our name in `spec.managedBy` if one was given.
-pub(super) fn mode(name: ModeName, manager: Option<ManagerName>) -> Result<Mode, Problem> {
-    match (name, manager) {
-        // Without the mode the name would have no effect, and all other Jobs would be taken.
-        (ModeName::Replace | ModeName::Both, Some(_)) => {
-            Err("--managed-by-name goes with --mode managed-by".into())
-        }
-        (ModeName::Replace, None) => Ok(Mode::Replace),
-        (ModeName::Both, None) => Ok(Mode::Both),
-        (ModeName::ManagedBy, name) => {
-            let default = || ManagerName::parse(OWN_MANAGER).expect("the default is good");
-            Ok(Mode::ManagedBy(name.unwrap_or_else(default)))
-        }
-    }
-}
-
-/// Returns the controllers that run by default in a mode.
-pub(super) fn usual_controllers(mode: &Mode) -> Controllers {
-    match mode {
-        Mode::Replace | Mode::Both => Controllers::default(),
-        // CronJobs have no field that makes the built-in controller leave one alone.
-        Mode::ManagedBy(_) => Controllers {
-            cronjob: false,
-            ..Controllers::default()
-        },
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use clap::Parser;
 
     use super::*;
+    use crate::{model::OWN_MANAGER, runtime::Mode};
 
     #[derive(Debug, Parser)]
     struct Flags {

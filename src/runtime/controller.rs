@@ -165,7 +165,7 @@ impl Controller {
     /// Starts a controller of a cluster. It runs at once, and is ready once its caches are filled. If the server does
     /// not answer, it waits.
     pub async fn start(client: Client, options: Options) -> Result<Self, StartError> {
-        let metrics = Arc::new(Metrics::of_build(env!("LAKH_VERSION")));
+        let metrics = Arc::new(Metrics::of_build(lakh_inspect::VERSION));
         let client = observed(client, &metrics);
         let (missing, is_missing) = watch::channel(None);
         let health = Arc::new(Health::new(

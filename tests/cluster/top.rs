@@ -1,5 +1,5 @@
 //! Runs `lakh top` as a process against the embedded cluster, with and without a terminal (tmux). The exact screens are
-//! tested in `src/cli/top/tests`.
+//! tested in `crates/inspect/src/top/tests`.
 
 use std::{
     path::Path,

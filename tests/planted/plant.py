@@ -29,7 +29,7 @@ TABLE = ROOT / "docs/planted-defects.md"
 COPY = ROOT / "target/planted"
 RESULTS = ROOT / "target/planted-results.json"
 
-# In the copy's core, where everybody may ask for it.
+# In the copy's model, which every crate can ask.
 SWITCH = """
 /// Which planted defect is switched on.
 pub fn planted(number: u32) -> bool {
@@ -47,16 +47,23 @@ SKIPPED = ["architecture::", "citations::"]
 # A unit test by where it is, and one of random histories.
 WALLS = "intake::tests::no_tenant_reaches_over_a_wall"
 
+# Where the switch goes.
+MODEL = "crates/model/src/lib.rs"
+
 # From the lowest rung up: the test binary, what of it, what is left out because it runs no planted code or takes long, and
 # which code it runs.
 RUNGS = [
-    ("unit", "lakh_core", [], [], "core/"),
-    ("unit", "lakh", [], ["cli::", WALLS], ""),
-    ("golden case", "rules", ["golden::"], [], "core/"),
-    ("random history", "rules", ["properties::"], [], "core/"),
-    ("random history", "lakh", [WALLS], [], ""),
-    ("exhaustive", "rules", ["exhaustive::"], ["exhaustive::protocol::"], "core/src/decide/"),
-    ("unit", "lakh", ["cli::"], [], "src/runtime/"),
+    ("unit", "lakh_model", [], [], "crates/model/"),
+    ("unit", "lakh_record", [], [], "crates/record/"),
+    ("unit", "lakh_core", [], [], "crates/core/"),
+    ("unit", "lakh_wire", [], [], "crates/wire/"),
+    ("unit", "lakh_client", [], [], "crates/client/"),
+    ("unit", "lakh_controller", [], [WALLS], ""),
+    ("golden case", "rules", ["golden::"], [], "crates/core/"),
+    ("random history", "rules", ["properties::"], [], "crates/core/"),
+    ("random history", "lakh_controller", [WALLS], [], ""),
+    ("exhaustive", "rules", ["exhaustive::"], ["exhaustive::protocol::"], "crates/core/src/decide/"),
+    ("unit", "lakh", [], [], "src/"),
 ]
 
 # A run that takes longer hangs.
@@ -103,8 +110,8 @@ def plant(defects):
                 start, defect_text = start + len("if "), defect_text.removeprefix("if ")
                 if found.endswith("{"):
                     end, defect_text = end - len(" {"), defect_text.removesuffix(" {")
-            is_core = path.startswith("core/")
-            switch = ("crate" if is_core else "lakh_core") + f"::planted({defect['number']})"
+            is_model = path.startswith("crates/model/")
+            switch = ("crate" if is_model else "lakh_model") + f"::planted({defect['number']})"
             planted = f"if {switch} {{ {defect_text} }} else "
             places.setdefault(path, {}).setdefault((start, end), []).append((planted, where))
     changed = {}
@@ -131,7 +138,7 @@ def copy_tree(changed):
         body = (ROOT / path).read_bytes()
         if path in changed:
             body = changed[path].encode()
-        if path == "core/src/lib.rs":
+        if path == MODEL:
             body += SWITCH.encode()
         target = COPY / path
         if not target.exists() or target.read_bytes() != body:
@@ -145,9 +152,11 @@ def copy_tree(changed):
 
 def build():
     """The test binaries, by name."""
-    command = ["cargo", "test", "--release", "--locked", "-p", "lakh-core", "-p", "lakh", "--lib", "--test", "sim", "--test", "rules"]
+    packages = ["lakh"] + [f"lakh-{path.name}" for path in sorted((ROOT / "crates").iterdir())]
+    command = ["cargo", "test", "--release", "--locked", "--lib", "--test", "sim", "--test", "rules"]
+    command += [word for package in packages for word in ("-p", package)]
     # It is built once for few runs.
-    for package in ["lakh", "lakh-core", "lakh-embedded"]:
+    for package in packages:
         command += ["--config", f'profile.release.package.{package}.opt-level=1']
     command += ["--no-run", "--message-format=json-render-diagnostics"]
     environment = os.environ | {"CARGO_TARGET_DIR": str(ROOT / "target")}

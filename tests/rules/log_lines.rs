@@ -9,7 +9,7 @@ use std::{
 };
 
 /// Crates with a log that users see.
-const CRATES: &[&str] = &["src", "core/src", "clock/src", "embedded/src"];
+const CRATES: &[&str] = &["src", "crates"];
 
 /// Levels that are visible without `-v`, and the other levels.
 const SHOWN: &[&str] = &["error", "warn", "info"];

@@ -11,9 +11,15 @@ use std::{
 
 /// The folders of the crates.
 const CRATES: &[&str] = &[
-    "core/src",
-    "clock/src",
-    "embedded/src",
+    "crates/model/src",
+    "crates/clock/src",
+    "crates/core/src",
+    "crates/record/src",
+    "crates/wire/src",
+    "crates/client/src",
+    "crates/controller/src",
+    "crates/inspect/src",
+    "crates/embedded/src",
     "src",
     "loadtest/src",
 ];

@@ -272,7 +272,6 @@ mod tests {
     use super::*;
 
     /// Returns a connection to a server that answers one call, and closes it this long afterwards.
-    #[cfg(feature = "embedded")]
     fn answering_once(closes_after: Duration) -> tokio::io::DuplexStream {
         use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, duplex};
 
@@ -286,7 +285,6 @@ mod tests {
         near
     }
 
-    #[cfg(feature = "embedded")]
     #[tokio::test(start_paused = true)]
     async fn a_call_does_not_fail_because_its_idle_connection_was_closed() {
         const OPEN: Duration = Duration::from_secs(1);

@@ -182,6 +182,18 @@ fn cut(name: &str, room: usize) -> &str {
     &name[..name.len().min(room)]
 }
 
+/// Returns true if it is a DNS subdomain, as names of objects are.
+pub fn is_subdomain(name: &str) -> bool {
+    let is_label = |label: &str| {
+        let mut letters = label.bytes();
+        letters.all(|letter| matches!(letter, b'a'..=b'z' | b'0'..=b'9' | b'-'))
+            && !label.is_empty()
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+    };
+    name.len() <= 253 && name.split('.').all(is_label)
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;

@@ -23,3 +23,6 @@ pub const DEFAULT_MANAGER: &str = "kubernetes.io/job-controller";
 
 /// The default `spec.managedBy` of Jobs that lakh manages beside the built-in controller.
 pub const OWN_MANAGER: &str = "lakh.dev/job-controller";
+
+/// The namespace of the control plane, and of the Lease of a controller outside of a Pod.
+pub const SYSTEM_NAMESPACE: &str = "kube-system";

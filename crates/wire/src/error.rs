@@ -366,7 +366,7 @@ mod tests {
 
     #[test]
     fn a_list_that_expired_may_go_on_elsewhere() {
-        use protobuf_writer::{bytes, number, object};
+        use crate::protobuf_writer::{bytes, number, object};
         let json = br#"{"metadata":{"continue":"t"},"reason":"Expired","code":410}"#;
         let protobuf = object(&[bytes(1, bytes(3, "t")), number(6, 410)].concat());
         for body in [&json[..], &protobuf] {
@@ -380,7 +380,7 @@ mod tests {
 
     #[test]
     fn a_status_in_protobuf_says_the_same() {
-        use protobuf_writer::{bytes, number, object};
+        use crate::protobuf_writer::{bytes, number, object};
         let field =
             object(&[bytes(5, bytes(4, bytes(3, "metadata.uid"))), number(6, 422)].concat());
         assert!(ApiError::from_event(&field).is_of_no_such_object());

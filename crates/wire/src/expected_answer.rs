@@ -127,7 +127,7 @@ fn unexpected(body: &[u8]) -> ApiError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use protobuf_writer::{bytes, object as envelope};
+    use crate::protobuf_writer::{bytes, object as envelope};
 
     const UID: &str = "00000000-0000-0000-0000-000000000001";
     const OTHER: &str = "00000000-0000-0000-0000-000000000002";

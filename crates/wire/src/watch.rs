@@ -254,7 +254,7 @@ mod tests {
 
     #[test]
     fn the_same_in_protobuf() {
-        use protobuf_writer::{bytes, number, object};
+        use crate::protobuf_writer::{bytes, number, object};
         let pod = bytes(1, bytes(6, "9"));
         let event = |kind: &str, whole: &[u8]| [bytes(1, kind), bytes(2, bytes(1, whole))].concat();
         let read = |frame: &[u8]| match decode_watch_frame(frame).expect("a good frame") {

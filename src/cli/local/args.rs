@@ -9,7 +9,7 @@ use std::{
 use clap::{Args, ValueEnum};
 
 use crate::{
-    cli::{args::duration, tunables::Tunables},
+    cli::{duration, tunables::Tunables},
     embedded::{Rule, kubelet::NodeCapacity},
 };
 

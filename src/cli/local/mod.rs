@@ -23,9 +23,7 @@ use crate::{
     runtime::{Controller, Options},
 };
 
-use super::{
-    FAILED, OK, OutputError, Problem, complain, finish::Requests, say, tunables::ModeName,
-};
+use super::{FAILED, ModeName, OK, OutputError, Problem, Requests, complain, say};
 use kubeconfig::Kubeconfig;
 use progress::ProgressDisplay;
 use watch::{Followed, Following};

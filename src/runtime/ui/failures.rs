@@ -3,12 +3,12 @@
 //! A page of the answer is made of some pages of the list; where there are more, it says where to go on. So no answer costs
 //! more than [`PODS`] Pods, and nobody on the way of a Pod knows of it. Must not: keep anything.
 
+use lakh_inspect::failures::{FailedPods, FailureGroup};
 use percent_encoding::percent_decode_str;
 use serde_json::{Value, json};
 
 use crate::{
     cluster::{self, Client},
-    failures::{FailedPods, FailureGroup},
     model::{JobKey, Uid},
     wire::{ApiError, Call, PodDetails, decode_job, decode_list_page, paths},
 };
@@ -64,7 +64,7 @@ pub(super) async fn page(client: &Client, key: &JobKey, query: &str) -> cluster:
     }
     let causes = failed.by_cause();
     Ok(json!({
-        "pods": failed.len(),
+        "pods": failed.count(),
         "counted": job.job.status.failed,
         "continue": from,
         "causes": causes.iter().map(told).collect::<Vec<_>>(),

@@ -286,7 +286,7 @@ async fn cluster(sources: &PageSources) -> Value {
         "name": sources.client.cluster_name(),
         "server": sources.client.url(),
         "version": version.and_then(|it| it["gitVersion"].as_str().map(str::to_owned)),
-        "lakh": env!("LAKH_VERSION"),
+        "lakh": lakh_inspect::VERSION,
         "now": sources.clock.now().wall.to_rfc3339(),
     })
 }

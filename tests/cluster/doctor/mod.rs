@@ -1,5 +1,5 @@
 //! Runs `lakh doctor` as a process against the embedded cluster: each check that this cluster allows, the fixes, and
-//! the output about unreadable data. The exact texts are tested in `src/cli/doctor/tests`.
+//! the output about unreadable data. The exact texts are tested in `crates/inspect/src/doctor/tests`.
 
 mod held_pods;
 

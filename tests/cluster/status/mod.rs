@@ -1,5 +1,5 @@
 //! Runs `lakh status` and `lakh why` as processes against the embedded cluster. The exact texts are tested in
-//! `src/cli/status/tests` and `src/cli/why/tests`.
+//! `crates/inspect/src/status/tests` and `crates/inspect/src/why/tests`.
 
 mod causes;
 mod counsel;

@@ -13,7 +13,6 @@
 mod actor;
 mod annotated;
 mod comparison;
-mod controllers;
 mod correlate;
 mod cron_jobs;
 mod debug;
@@ -57,9 +56,9 @@ use crate::{
 
 pub use crate::rate_limiter::{Limiter, Rate};
 pub use annotated::RecordMemory;
-pub use controllers::Controllers;
 pub use debug::{JobDescription, Question};
 pub use index_map::{IndexMap, MapState};
+pub use lakh_core::ownership::Controllers;
 pub use records::{RecordPage, RecordQuery, RecordRow, RowEnd, WantedRows};
 
 use actor::Rules;

@@ -1,6 +1,7 @@
 //! Tests of an election against a server with one Lease, step by step and at random.
 
 use super::*;
+use crate::model::Time;
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -8,7 +8,9 @@
 
 mod alphabet;
 mod claims;
+mod controllers;
 mod hold;
+mod lease_name;
 mod mode;
 mod namespace;
 mod standing;
@@ -16,6 +18,8 @@ mod unserved;
 
 pub use alphabet::{Claimed, Orphan, PatchAnswer, Round, Told};
 pub use claims::Claims;
+pub use controllers::Controllers;
+pub use lease_name::lease_name;
 pub use mode::{BadManagerName, ManagerName, Mode};
 pub use standing::Standing;
 pub use unserved::Unserved;
