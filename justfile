@@ -26,7 +26,7 @@ demo:
 # difference before you commit it.
 golden:
     UPDATE_GOLDEN=1 cargo test --release --test rules golden::
-    UPDATE_GOLDEN=1 cargo test --release --lib -- cli:: call_failures::
+    UPDATE_GOLDEN=1 cargo test --release -p lakh -p lakh-inspect --lib
     UPDATE_GOLDEN=1 cargo test --release --test cluster stages::
 
 # The documentation as a site, in target/book; needs mdbook.

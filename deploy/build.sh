@@ -1,7 +1,10 @@
 #!/usr/bin/env bash
-# Builds the controller as one static binary, without the embedded cluster, and prints its path.
+# Builds static binaries, and prints where they are.
 #
-#   deploy/build.sh [TARGET]        TARGET is a Rust target of Linux; default: this machine's
+#   deploy/build.sh [TARGET]            the image's binary: the controller, and nothing else
+#   deploy/build.sh TARGET commands     lakh with all commands but `local`, and kubectl-lakh
+#
+# TARGET is a Rust target of Linux; default: this machine's.
 #
 # Of a commit, a toolchain and a C library it makes the same bytes wherever and whenever: no path of the machine, no
 # time and no host's name is in them. LAKH_COMMIT says which commit it is, where there is no git.
@@ -18,6 +21,13 @@ flags="-C target-feature=+crt-static --remap-path-prefix=$PWD=/lakh --remap-path
 export RUSTFLAGS="$flags -C link-arg=-Wl,-z,pack-relative-relocs"
 # The parts that are written in C: the allocator and the cryptography.
 export CFLAGS="-ffile-prefix-map=$PWD=/lakh -ffile-prefix-map=$cargo_home=/cargo"
+folder=${CARGO_TARGET_DIR:-target}/$target/production
 # By its name, so that the flags are not for what runs while it is built.
-cargo build --profile production --locked --no-default-features --bin lakh --target "$target" >&2
-echo "${CARGO_TARGET_DIR:-target}/$target/production/lakh"
+if [ "${2:-}" = commands ]; then
+    cargo build --profile production --locked --no-default-features --features commands --bin lakh --target "$target" >&2
+    cargo build --profile production --locked -p lakh-inspect --bin kubectl-lakh --target "$target" >&2
+    echo "$folder"
+else
+    cargo build --profile production --locked --no-default-features --bin lakh --target "$target" >&2
+    echo "$folder/lakh"
+fi

@@ -1,25 +1,20 @@
 //! lakh: a Kubernetes Job controller for Jobs of a hundred thousand Pods.
 //!
-//! `lakh-core` decides; this crate carries the decisions out. From the inside out (ARCHITECTURE.md lists the allowed
-//! dependencies):
+//! The parts are crates in `crates/` (ARCHITECTURE.md is the map); this crate makes a program of them:
 //!
-//! - `wire`: Kubernetes' JSON and protobuf: bytes to records, values to bodies and paths.
-//! - `cluster`: connections to an API server: kubeconfig and TLS by kube, HTTP by hyper.
-//! - `machine`: the trait of all state machines that talk to an API server.
-//! - `informer`, `shard`, `controller`: the whole controller as values; with `rate_limiter` and `metrics`.
-//! - `failures`: failed Pods grouped by cause and by index, for display.
-//! - `runtime`: runs the controller: loops, threads and sockets around those values.
+//! - `runtime`: runs the controller: loops, threads and sockets around its machines.
 //! - `cli`: the command line.
 //! - `call_failures`: tests alone, with calls to the API server that fail.
 //!
-//! With the feature `embedded`, which is on by default, the command line has `lakh local`.
+//! With the feature `embedded`, which is on by default, the command line has `lakh local`; with `commands`, it has those of
+//! `lakh-inspect`. The other crates are modules here, for tests and benchmarks.
 
 #[cfg(all(test, feature = "embedded"))]
 mod call_failures;
 pub mod cli;
 pub mod runtime;
 
-pub use lakh_client as cluster;
+pub use lakh_client as client;
 pub use lakh_clock as clock;
 pub use lakh_controller::{controller, informer, machine, metrics, rate_limiter, shard};
 pub use lakh_core::{cronjob, decide, election, flow, ownership, ttl};

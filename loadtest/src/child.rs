@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use lakh::cluster::Client;
+use lakh::client::Client;
 use tokio::time::sleep;
 
 use crate::{

@@ -5,7 +5,7 @@
 use std::{error::Error, time::Duration};
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
-use lakh::{cluster::Patch, wire::paths};
+use lakh::{client::Patch, wire::paths};
 use serde_json::{Value, json};
 use tokio::{
     task::JoinSet,

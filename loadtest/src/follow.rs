@@ -9,7 +9,7 @@ use std::{fmt::Display, time::Duration};
 
 use futures::StreamExt as _;
 use lakh::{
-    cluster::{Client, Lines},
+    client::{Client, Lines},
     wire::{ApiError, ErrorKind, WatchEvent, decode_list_page, decode_watch_line},
 };
 use serde::Deserialize;

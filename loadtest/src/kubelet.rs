@@ -10,8 +10,8 @@
 use std::{error::Error, path::PathBuf, time::Duration};
 
 use lakh::{
+    client::{self, Client, Patch},
     clock::Clock,
-    cluster::{self, Client, Patch},
     embedded::{
         kubelet::{Action, Kubelet, KubeletOptions, NodeCapacity, PodWrite, node_objects},
         manifest,
@@ -69,7 +69,7 @@ pub(crate) struct KubeletArgs {
 
 /// Runs the hollow nodes; returns only on an error.
 pub(crate) async fn run(args: KubeletArgs) -> Result<(), Box<dyn Error>> {
-    let client = cluster::connect(args.kubeconfig.as_deref(), args.context.as_deref()).await?;
+    let client = client::connect(args.kubeconfig.as_deref(), args.context.as_deref()).await?;
     let options = KubeletOptions {
         default_duration: args.pod_duration,
         startup_latency: args.startup_latency,

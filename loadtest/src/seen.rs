@@ -13,7 +13,7 @@ use std::{
 };
 
 use lakh::{
-    cluster::Client,
+    client::Client,
     embedded::{
         apiserver::{EventType, Kind, Stored},
         serve::{LogReader, SharedApi},

@@ -12,7 +12,7 @@ use std::{
 };
 
 use lakh::{
-    cluster::{self, Client},
+    client::{self, Client},
     embedded::{ClusterOptions, EmbeddedCluster, Rule, ServeOptions},
     wire::{ApiError, Call, ErrorKind, paths},
 };
@@ -79,7 +79,7 @@ impl Target {
         let kubeconfig = std::env::temp_dir().join(file);
         cluster.write_kubeconfig(&kubeconfig)?;
         Ok(Self {
-            client: cluster::connect_url(&cluster.url()).await?,
+            client: client::connect_url(&cluster.url()).await?,
             kubeconfig,
             namespace: "default".to_owned(),
             tenant: None,
@@ -89,7 +89,7 @@ impl Target {
 
     /// Creates a namespace on an existing cluster.
     pub(crate) async fn remote(kubeconfig: PathBuf) -> Result<Self, Box<dyn Error>> {
-        let client = cluster::connect(Some(&kubeconfig), None).await?;
+        let client = client::connect(Some(&kubeconfig), None).await?;
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?;
         let namespace = format!("lakh-load-{}", now.as_secs());
         create_namespace(&client, &namespace).await?;
@@ -110,7 +110,7 @@ impl Target {
         let namespace = format!("{}-tenant", self.namespace);
         create_namespace(&self.client, &namespace).await?;
         let client = match kubeconfig {
-            Some(_) => cluster::connect(kubeconfig, None).await?,
+            Some(_) => client::connect(kubeconfig, None).await?,
             None => self.client.clone(),
         };
         self.tenant = Some(Tenant { client, namespace });

@@ -7,7 +7,7 @@ use std::{error::Error, path::PathBuf, sync::Arc};
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use lakh::{
-    cluster::{self, Patch},
+    client::{self, Patch},
     model::{PodSuffix, TRACKING_FINALIZER, names::Series},
     wire::{ApiError, PodTemplate, decode_job, paths},
 };
@@ -35,7 +35,7 @@ pub(crate) const DONE: &str = "done";
 
 /// Writes all Pods, then waits on standard input.
 pub(crate) async fn run(args: WriteArgs) -> Result<(), Box<dyn Error>> {
-    let client = cluster::connect(Some(&args.kubeconfig), None).await?;
+    let client = client::connect(Some(&args.kubeconfig), None).await?;
     let namespace = args.namespace.as_str();
     let job = client.get(&paths::job(namespace, MAIN_JOB)).await?;
     let job = decode_job(std::str::from_utf8(&job)?)?;

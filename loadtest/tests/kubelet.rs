@@ -7,7 +7,7 @@ use std::{
 };
 
 use lakh::{
-    cluster::{self, Client},
+    client::{self, Client},
     embedded::serve::{self, ServeOptions},
 };
 use serde_json::{Value, json};
@@ -80,7 +80,7 @@ async fn nodes_have_a_capacity_and_bind_if_nobody_else_does() {
     let folder = tempfile::tempdir().expect("a folder");
     let kubeconfig = folder.path().join("config");
     std::fs::write(&kubeconfig, server.kubeconfig()).expect("a file");
-    let client = cluster::connect_url(&server.url()).await.expect("a client");
+    let client = client::connect_url(&server.url()).await.expect("a client");
     let capacity = |node: &Value| node["status"]["capacity"].clone();
 
     let args = [

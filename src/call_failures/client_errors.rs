@@ -5,7 +5,7 @@ use std::{io, pin::pin, time::Duration};
 use tokio::time::timeout;
 
 use crate::{
-    cluster::{ConnectError, Trust, configure_streams, connect_url_as},
+    client::{ConnectError, Trust, configure_streams, connect_url_as},
     embedded::{Certificate, ClusterOptions, EmbeddedCluster, ServeOptions},
     wire::ApiError,
 };

@@ -22,7 +22,7 @@ use lakh_inspect::{
 };
 
 use crate::{
-    cluster::{Client, configure_streams},
+    client::{Client, configure_streams},
     embedded::apiserver::{ApiServer, Reply, Request, prepare},
     model::{JobKey, Time},
 };

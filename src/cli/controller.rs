@@ -3,8 +3,8 @@
 use std::{env, time::Duration};
 
 use crate::{
+    client::Client,
     clock::instant,
-    cluster::Client,
     model::Partition,
     runtime::Controller,
     wire::{decode_user_name, self_subject_review},

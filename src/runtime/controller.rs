@@ -8,8 +8,8 @@ use tokio::{
 };
 
 use crate::{
+    client::{Client, CoalescedIo},
     clock::Clock,
-    cluster::{Client, CoalescedIo},
     controller::{Candidate, Common, Feed, LeaderElection, Replica, kinds},
     informer::{Informers, PageBounds, RETRY, Watched},
     metrics::Metrics,

@@ -3,7 +3,7 @@
 //! Must not: know their use.
 
 use crate::{
-    cluster::Client,
+    client::Client,
     wire::{ApiError, ErrorKind, SchedulingApi},
 };
 

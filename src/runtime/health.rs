@@ -11,8 +11,8 @@ use std::{sync::Arc, time::Duration};
 use tokio::sync::watch;
 
 use crate::{
+    client::{Client, Trouble},
     clock::Clock,
-    cluster::{Client, Trouble},
     metrics::Metrics,
 };
 
@@ -150,7 +150,7 @@ mod tests {
     use std::io::ErrorKind;
 
     use super::*;
-    use crate::cluster::configure_streams;
+    use crate::client::configure_streams;
 
     /// An API server that restarts refuses connections for some seconds.
     #[tokio::test]

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use crate::{clock::Clock, cluster::Client, informer::FailureRun};
+use crate::{client::Client, clock::Clock, informer::FailureRun};
 
 /// Silence after which the server is pinged.
 const SILENCE: Duration = Duration::from_secs(8);

@@ -37,7 +37,7 @@ use tokio::{
 };
 use tokio_io_timeout::TimeoutStream;
 
-use crate::cluster::{descriptor_limit, descriptors_of_a_port};
+use crate::client::{descriptor_limit, descriptors_of_a_port};
 
 use super::certificate::Tls;
 

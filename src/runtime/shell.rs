@@ -21,8 +21,8 @@ use http::Method;
 use tokio::{sync::watch, task::yield_now, time::timeout};
 
 use crate::{
+    client::{Client, CoalescedIo, Watch},
     clock::Clock,
-    cluster::{Client, CoalescedIo, Watch},
     controller::{Message, Part, is_candidates},
     machine::{CallId, Input, Request},
     wire::Call,

@@ -10,7 +10,7 @@ use std::{
 use http_body_util::{BodyExt as _, Full};
 use hyper_util::{client::legacy::Client as HttpClient, rt::TokioExecutor};
 use lakh::{
-    cluster::{self, Client},
+    client::{self, Client},
     embedded::{ClusterOptions, EmbeddedCluster, ServeOptions, Users},
 };
 use serde_json::{Value, json};
@@ -78,15 +78,13 @@ async fn tokens_say_who_may_do_what() {
         fs::write(&path, text.replace("secret", token)).expect("the file can be written");
         path
     };
-    let master = cluster::connect(Some(&config), None)
+    let master = client::connect(Some(&config), None)
         .await
         .expect("a client");
     let guest = as_somebody("guest", "guest");
-    let guest = cluster::connect(Some(&guest), None)
-        .await
-        .expect("a client");
+    let guest = client::connect(Some(&guest), None).await.expect("a client");
     let stranger = as_somebody("stranger", "other");
-    let refused = cluster::connect(Some(&stranger), None).await;
+    let refused = client::connect(Some(&stranger), None).await;
     let refused = refused.expect_err("nobody knows the token").to_string();
     assert!(refused.contains("Unauthorized"), "{refused}");
 

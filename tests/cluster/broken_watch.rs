@@ -6,7 +6,7 @@ use std::{
 };
 
 use lakh::{
-    cluster::{Client, Patch},
+    client::{Client, Patch},
     embedded::{ClusterOptions, EmbeddedCluster, ServeOptions},
 };
 use serde_json::json;

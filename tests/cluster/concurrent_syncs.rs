@@ -10,7 +10,7 @@ use std::{
 };
 
 use lakh::{
-    cluster::{Client, Patch, connect_url},
+    client::{Client, Patch, connect_url},
     embedded::EmbeddedCluster,
     runtime::{Controller, Controllers, Options},
 };

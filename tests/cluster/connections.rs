@@ -9,7 +9,7 @@ use std::{
 };
 
 use lakh::{
-    cluster::{Client, configure, connect},
+    client::{Client, configure, connect},
     wire::{Call, ErrorKind},
 };
 use parking_lot::Mutex;
@@ -116,7 +116,7 @@ async fn a_connection_that_was_closed_meanwhile_costs_no_call() {
         client
             .patch(
                 "/api",
-                lakh::cluster::Patch::Merge,
+                lakh::client::Patch::Merge,
                 format!("{{\"n\":{call}}}"),
             )
             .await

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use lakh::{
+    client::{Client, Patch},
     clock::Clock,
-    cluster::{Client, Patch},
     model::Limits,
     runtime::{Controller, Options},
 };

@@ -12,7 +12,7 @@ use std::{
 };
 
 use lakh::{
-    cluster::{self, Client, ConnectError},
+    client::{self, Client, ConnectError},
     embedded::EmbeddedCluster,
     runtime::Controller,
 };
@@ -131,7 +131,7 @@ const ANSWER: [&str; 2] = [
 ];
 
 async fn controller(kubeconfig: &Path) -> Controller {
-    let client = cluster::connect(Some(kubeconfig), None).await;
+    let client = client::connect(Some(kubeconfig), None).await;
     let mut options = support::options();
     options.limits.retry_backoff.base = Duration::from_millis(50);
     Controller::start(client.expect("it answers"), options)
@@ -189,7 +189,7 @@ async fn a_plugins_token_is_replaced_before_it_runs_out() {
         scene.path("asked").display(),
     );
     let user = plugin(&scene.path("plugin"), &script);
-    let client = cluster::connect(Some(&scene.kubeconfig(&user)), None).await;
+    let client = client::connect(Some(&scene.kubeconfig(&user)), None).await;
     let client = client.expect("it answers");
     let started = Instant::now();
     let asked = || {
@@ -213,7 +213,7 @@ async fn a_plugin_that_fails_is_told_and_not_asked_by_each_call() {
         scene.path("asked").display(),
     );
     let user = plugin(&scene.path("plugin"), &script);
-    let client = cluster::configure(Some(&scene.kubeconfig(&user)), None).await;
+    let client = client::configure(Some(&scene.kubeconfig(&user)), None).await;
     let client = client.expect("its files are there");
     for answer in futures::future::join_all((0..50).map(|_| client.get("/version"))).await {
         let error = answer.expect_err("there are no credentials");
@@ -255,7 +255,7 @@ async fn a_token_file_may_end_with_a_newline_and_change() {
 async fn who_is_refused_for_a_minute_is_not_ready() {
     let scene = Scene::new("good").await;
     let config = scene.kubeconfig("token: good");
-    let client = cluster::connect(Some(&config), None).await;
+    let client = client::connect(Some(&config), None).await;
     let options = support::listening(support::options());
     let started = Controller::start(client.expect("it answers"), options).await;
     let controller = started.expect("a free port");
@@ -458,7 +458,7 @@ async fn a_token_that_cannot_be_sent_is_told() {
     let scene = Scene::new("good").await;
     let file = scene.write("token", "two\nlines");
     let user = format!("tokenFile: {}", file.display());
-    let refused = cluster::configure(Some(&scene.kubeconfig(&user)), None).await;
+    let refused = client::configure(Some(&scene.kubeconfig(&user)), None).await;
     let said = match refused {
         Err(error @ ConnectError::Client { .. }) => error.to_string(),
         other => panic!("{other:?}"),

@@ -13,8 +13,8 @@ use std::{
 };
 
 use lakh::{
+    client::{Client, Patch},
     clock::Clock,
-    cluster::{Client, Patch},
     runtime::{Controller, Options},
 };
 use serde_json::{Value, json};

@@ -7,8 +7,8 @@
 use std::time::Duration;
 
 use lakh::{
+    client::{Client, Patch},
     clock::Clock,
-    cluster::{Client, Patch},
     embedded::EmbeddedCluster,
     model::Time,
     runtime::{Controller, ManagerName, Mode, Options},

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use lakh::{cluster::Client, embedded::EmbeddedCluster, runtime::Controller};
+use lakh::{client::Client, embedded::EmbeddedCluster, runtime::Controller};
 use serde_json::{Value, json};
 
 use crate::support::{

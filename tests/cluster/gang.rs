@@ -9,7 +9,7 @@ use std::{
 };
 
 use lakh::{
-    cluster::{self, Client},
+    client::{self, Client},
     embedded::EmbeddedCluster,
     model::{Uid, names},
     runtime::{Controller, Options, StartError},
@@ -33,7 +33,7 @@ fn options() -> Options {
 }
 
 async fn controller(url: &str) -> Controller {
-    let client = cluster::connect_url(url).await.expect("it answers");
+    let client = client::connect_url(url).await.expect("it answers");
     let started = Controller::start(client, options()).await;
     started.expect("the embedded server has gangs")
 }
@@ -241,7 +241,7 @@ async fn a_job_that_began_before_is_left_as_it_is() {
     let controller = controller(&cluster.url()).await;
     let path = "/apis/batch/v1/namespaces/default/jobs/asleep";
     let resume = br#"{"spec":{"suspend":false}}"#.to_vec();
-    let patched = client.patch(path, cluster::Patch::Merge, resume).await;
+    let patched = client.patch(path, client::Patch::Merge, resume).await;
     patched.expect("it is there");
     complete(&client, "asleep").await;
     for pod in pods(&client).await {
@@ -277,7 +277,7 @@ async fn a_suspended_job_gets_its_gang_at_once() {
     assert!(pods(&client).await.is_empty());
     let path = "/apis/batch/v1/namespaces/default/jobs/later";
     let resume = br#"{"spec":{"suspend":false}}"#.to_vec();
-    let patched = client.patch(path, cluster::Patch::Merge, resume).await;
+    let patched = client.patch(path, client::Patch::Merge, resume).await;
     patched.expect("it is there");
     complete(&client, "later").await;
     let name = groups[0]["metadata"]["name"].as_str().map(str::to_owned);
@@ -483,7 +483,7 @@ async fn where_gangs_are_not_served_the_controller_does_not_start() {
             }
         })
         .await;
-        let client = cluster::connect_url(&proxy.url()).await;
+        let client = client::connect_url(&proxy.url()).await;
         let started = Controller::start(client.expect("it answers"), options()).await;
         let error = started.expect_err("nothing to start for");
         assert!(matches!(error, StartError::Gangs(_)));

@@ -8,7 +8,7 @@ use std::{
 };
 
 use lakh::{
-    cluster::Client,
+    client::Client,
     runtime::{Controller, Options},
 };
 use serde_json::{Value, json};

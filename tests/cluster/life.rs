@@ -4,7 +4,7 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use lakh::{
-    cluster::{Client, Patch},
+    client::{Client, Patch},
     embedded::EmbeddedCluster,
     runtime::Controller,
 };

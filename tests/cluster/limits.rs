@@ -9,7 +9,7 @@ use std::{
 };
 
 use lakh::{
-    cluster::{Patch, connect_url},
+    client::{Patch, connect_url},
     embedded::EmbeddedCluster,
     runtime::{Controller, Options, Rate},
 };

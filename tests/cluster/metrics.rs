@@ -45,7 +45,7 @@ fn samples(text: &str) -> BTreeMap<String, f64> {
 /// Starts a controller and waits until its caches are filled: a Job's delay is measured from a watch event, not from a
 /// list.
 async fn controller(url: &str) -> Controller {
-    let client = lakh::cluster::connect_url(url).await.expect("it answers");
+    let client = lakh::client::connect_url(url).await.expect("it answers");
     let controller = Controller::start(client, listening(options()))
         .await
         .expect("a free port");

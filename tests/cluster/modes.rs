@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lakh::{
-    cluster::Client,
+    client::Client,
     embedded::EmbeddedCluster,
     runtime::{Controller, ManagerName, Mode, Options},
 };

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lakh::{
-    cluster::Client,
+    client::Client,
     embedded::{ClusterOptions, EmbeddedCluster, ServeOptions},
 };
 use serde_json::{Value, json};

@@ -9,7 +9,7 @@ use std::{
 };
 
 use lakh::{
-    cluster::{self as line, Client, Patch},
+    client::{self as line, Client, Patch},
     runtime::Controller,
 };
 use serde_json::{Value, json};

@@ -6,8 +6,8 @@
 use std::time::{Duration, Instant};
 
 use lakh::{
+    client::{Client, Patch},
     clock::Clock,
-    cluster::{Client, Patch},
     embedded::{
         ClusterOptions, EmbeddedCluster, ServeOptions,
         apiserver::{EventType, Kind},

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lakh::{
-    cluster::Client,
+    client::Client,
     embedded::{ClusterOptions, EmbeddedCluster, kubelet::KubeletOptions},
     runtime::{Controller, Options},
 };

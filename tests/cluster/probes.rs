@@ -15,7 +15,7 @@ use std::{
 };
 
 use lakh::{
-    cluster,
+    client,
     embedded::{ClusterOptions, EmbeddedCluster, ServeOptions},
     runtime::Controller,
 };
@@ -32,7 +32,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 async fn it_lives_before_it_is_ready() {
     let cluster = support::cluster(Duration::ZERO).await;
     let proxy = Proxy::start(&cluster.url(), |_| Fate::Passed).await;
-    let client = cluster::connect_url(&proxy.url())
+    let client = client::connect_url(&proxy.url())
         .await
         .expect("the line is good");
     proxy.freeze(true);

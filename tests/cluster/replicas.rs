@@ -5,7 +5,7 @@
 
 use std::{cell::Cell, path::Path, sync::Arc, time::Duration};
 
-use lakh::{cluster::Client, embedded::EmbeddedCluster};
+use lakh::{client::Client, embedded::EmbeddedCluster};
 use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;

@@ -7,7 +7,7 @@ use std::{
 };
 
 use lakh::{
-    cluster::{Client, Patch},
+    client::{Client, Patch},
     embedded::{ClusterOptions, EmbeddedCluster, ServeOptions, kubelet::KubeletOptions},
 };
 use serde_json::json;

@@ -20,7 +20,7 @@ use std::{
 };
 
 use lakh::{
-    cluster::{Client, Patch},
+    client::{Client, Patch},
     embedded::{
         apiserver::{Attributes, Request, RequestTarget, ResourceAttributes},
         manifest::Document,

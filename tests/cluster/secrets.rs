@@ -3,7 +3,7 @@
 use std::{fs, time::Duration};
 
 use lakh::{
-    cluster,
+    client,
     embedded::{ClusterOptions, EmbeddedCluster, ServeOptions, Users, kubelet::KubeletOptions},
 };
 use serde_json::Value;
@@ -36,7 +36,7 @@ async fn no_token_is_in_the_log() {
     config["users"][0]["user"]["token"] = TOKEN.into();
     fs::write(path("config"), config.to_string()).expect("it can be written");
 
-    let client = cluster::connect(Some(&path("config")), None).await;
+    let client = client::connect(Some(&path("config")), None).await;
     let client = client.expect("the embedded server answers");
     let controller = Logged::start(&path("config"), path("log"), &["-vv"]);
     create(&client, &indexed_job("main", 5, 5)).await;

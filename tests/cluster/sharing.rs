@@ -12,7 +12,7 @@ use std::{
 };
 
 use lakh::{
-    cluster::Client,
+    client::Client,
     embedded::EmbeddedCluster,
     model::{Division, Partition},
 };

@@ -9,7 +9,7 @@ use std::{
 };
 
 use lakh::{
-    cluster::{self, Client},
+    client::{self, Client},
     embedded::{ClusterOptions, EmbeddedCluster, ServeOptions, kubelet::KubeletOptions},
 };
 use serde_json::{Value, json};
@@ -124,7 +124,7 @@ async fn connect(config: &Path) -> Client {
                 .lines()
                 .find_map(|line| line.trim().strip_prefix("server: "))
         {
-            return cluster::connect_url(url).await.expect("a client");
+            return client::connect_url(url).await.expect("a client");
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lakh::cluster::{self, Client};
+use lakh::client::{self, Client};
 use serde_json::Value;
 
 use crate::support::{
@@ -74,7 +74,7 @@ fn controller(kubeconfig: &Path) -> Child {
 async fn client_of(kubeconfig: &Path) -> Client {
     let started = Instant::now();
     loop {
-        if let Ok(client) = cluster::connect(Some(kubeconfig), None).await {
+        if let Ok(client) = client::connect(Some(kubeconfig), None).await {
             return client;
         }
         assert!(started.elapsed() < Duration::from_secs(60), "no kubeconfig");

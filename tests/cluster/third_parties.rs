@@ -6,8 +6,8 @@ use std::{
 };
 
 use lakh::{
+    client::{Client, Patch},
     clock::Clock,
-    cluster::{Client, Patch},
     model::Limits,
     runtime::{Controller, ManagerName, Mode, Options},
 };

@@ -11,7 +11,7 @@ use std::{
 };
 
 use lakh::{
-    cluster::{self, Client},
+    client::{self, Client},
     embedded::{Certificate, ClusterOptions, EmbeddedCluster, ServeOptions, Users},
 };
 use pem::Pem;
@@ -75,7 +75,7 @@ fn server(config: &str) -> &str {
 }
 
 async fn connect(config: &Path) -> Result<Client, String> {
-    let client = cluster::connect(Some(config), None).await;
+    let client = client::connect(Some(config), None).await;
     client.map_err(|error| error.to_string())
 }
 

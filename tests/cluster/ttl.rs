@@ -10,8 +10,8 @@ use std::{
 };
 
 use lakh::{
+    client::{Client, Patch},
     clock::Clock,
-    cluster::{Client, Patch},
     model::Time,
     runtime::{Controller, Controllers, ManagerName, Mode, Options},
 };

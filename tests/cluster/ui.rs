@@ -8,7 +8,7 @@ use std::{
 };
 
 use lakh::{
-    cluster::Patch,
+    client::Patch,
     runtime::{Controller, Options},
 };
 use serde_json::{Value, json};

@@ -13,8 +13,8 @@ use std::{
 };
 
 use lakh::{
+    client::{self, Client},
     clock::Clock,
-    cluster::{self, Client},
     runtime::{CertificateFiles, Controller, Options, UiOptions},
 };
 use parking_lot::Mutex;
@@ -115,7 +115,7 @@ impl World {
         }
         let authorizer = authorizer.clone();
         let line = Proxy::start(&cluster.url(), move |piece| authorizer.judge(piece)).await;
-        let over = cluster::connect_url(&line.url()).await.expect("a client");
+        let over = client::connect_url(&line.url()).await.expect("a client");
         let controller = Controller::start(over, with_page(None)).await;
         let controller = controller.expect("it starts");
         controller.ready().await;
@@ -526,7 +526,7 @@ async fn viewer(page: SocketAddr, authority: &str) -> Option<Value> {
           contexts: [{{name: x, context: {{cluster: c, user: u}}}}]}}"
     );
     fs::write(&config, text).expect("it can be written");
-    let browser = cluster::configure(Some(&config), None)
+    let browser = client::configure(Some(&config), None)
         .await
         .expect("a client");
     match browser.get("/ui/viewer").await {
@@ -545,7 +545,7 @@ async fn a_certificate_that_was_renewed_is_shown_to_who_comes_next() {
     let cluster = support::cluster(Duration::ZERO).await;
     let judge = authorizer();
     let line = Proxy::start(&cluster.url(), move |piece| judge.judge(piece)).await;
-    let over = cluster::connect_url(&line.url()).await.expect("a client");
+    let over = client::connect_url(&line.url()).await.expect("a client");
     let files = CertificateFiles {
         certificate: folder.path().join("tls.crt"),
         key: folder.path().join("tls.key"),
@@ -583,7 +583,7 @@ async fn its_own_certificate_is_shown() {
     let authorizer = authorizer();
     let judge = authorizer.clone();
     let line = Proxy::start(&cluster.url(), move |piece| judge.judge(piece)).await;
-    let over = cluster::connect_url(&line.url()).await.expect("a client");
+    let over = client::connect_url(&line.url()).await.expect("a client");
     let files = CertificateFiles {
         certificate: folder.path().join("tls.crt"),
         key: folder.path().join("tls.key"),

@@ -9,7 +9,7 @@ use std::{
 
 use futures::{StreamExt as _, future::join_all};
 use lakh::{
-    cluster::{Client, Patch},
+    client::{Client, Patch},
     embedded::EmbeddedCluster,
     runtime::{Controller, Options, Rate},
 };

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use lakh::{
-    cluster::{Client, Patch},
+    client::{Client, Patch},
     model::Uid,
     wire::{exact_deletion, freeing_patch},
 };

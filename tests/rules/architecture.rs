@@ -99,7 +99,7 @@ const MAY_USE: &[(&str, &str, &[&str])] = &[
         "runtime",
         &[
             "clock",
-            "cluster",
+            "client",
             "controller",
             "cronjob",
             "election",
@@ -117,7 +117,7 @@ const MAY_USE: &[(&str, &str, &[&str])] = &[
         "cli",
         &[
             "clock",
-            "cluster",
+            "client",
             "cron",
             "embedded",
             "model",
@@ -131,7 +131,7 @@ const MAY_USE: &[(&str, &str, &[&str])] = &[
         "src",
         "call_failures",
         &[
-            "cluster",
+            "client",
             "controller",
             "election",
             "embedded",
@@ -149,7 +149,7 @@ const MAY_USE: &[(&str, &str, &[&str])] = &[
 
 /// Crates by the names that other crates give to them as modules.
 const CRATE_NAMES: &[&str] = &[
-    "clock", "cluster", "cron", "embedded", "model", "record", "wire",
+    "client", "clock", "cron", "embedded", "model", "record", "wire",
 ];
 
 /// The folders of the API server, bottom up, with the other folders that they may use. As in its `mod.rs`.

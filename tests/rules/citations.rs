@@ -13,9 +13,7 @@ use std::{
 const RULES: &str = "docs/rules/";
 
 /// Folders that may cite rules.
-const PLACES: &[&str] = &[
-    "core", "clock", "embedded", "src", "tests", "benches", "loadtest", "docs",
-];
+const PLACES: &[&str] = &["crates", "src", "tests", "benches", "loadtest", "docs"];
 
 /// Extensions of the files to search.
 const KINDS: &[&str] = &["rs", "md", "case", "rows", "api"];

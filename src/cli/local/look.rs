@@ -6,7 +6,7 @@
 use serde_json::Value;
 
 use crate::{
-    cluster::Client,
+    client::Client,
     wire::{ApiError, paths},
 };
 

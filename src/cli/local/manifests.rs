@@ -12,7 +12,7 @@ use std::{
 use serde_json::Value;
 
 use crate::{
-    cluster::Client,
+    client::Client,
     embedded::manifest::{
         self, DEFAULT_NAMESPACE, Document, Rejection, ResourcePath, Source, resource_path,
     },

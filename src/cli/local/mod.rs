@@ -14,8 +14,8 @@ mod watch;
 use std::{path::Path, time::Duration};
 
 use crate::{
+    client::{self, Client, Trust},
     clock::instant,
-    cluster::{self, Client, Trust},
     embedded::{
         Certificate, ClusterOptions, EmbeddedCluster, FileError, ServeOptions, Users,
         kubelet::KubeletOptions, manifest,
@@ -137,7 +137,7 @@ async fn start(args: &LocalArgs) -> Result<Running, Problem> {
         authority: loopback.authority,
         server_name: loopback.server_name,
     });
-    let connect = || cluster::connect_url_as(&url, cluster.token(), trust);
+    let connect = || client::connect_url_as(&url, cluster.token(), trust);
     let client = connect().await?;
     let started = instant();
     let jobs = manifests::create(&client, &objects).await?;

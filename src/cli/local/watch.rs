@@ -7,8 +7,8 @@ use hashbrown::HashMap;
 use serde_json::Value;
 
 use crate::{
+    client::{Client, Lines},
     clock::{Clock, instant},
-    cluster::{Client, Lines},
     runtime::Options,
     wire::{ApiError, WatchEvent, decode_watch_line, paths},
 };

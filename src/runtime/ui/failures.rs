@@ -8,7 +8,7 @@ use percent_encoding::percent_decode_str;
 use serde_json::{Value, json};
 
 use crate::{
-    cluster::{self, Client},
+    client::{self, Client},
     model::{JobKey, Uid},
     wire::{ApiError, Call, PodDetails, decode_job, decode_list_page, paths},
 };
@@ -29,7 +29,7 @@ const NODES: usize = 200;
 const FAILED: &str = "status.phase=Failed";
 
 /// The causes, the most frequent first; `query` may say where to go on, and after how many Pods to stop.
-pub(super) async fn page(client: &Client, key: &JobKey, query: &str) -> cluster::Result<Value> {
+pub(super) async fn page(client: &Client, key: &JobKey, query: &str) -> client::Result<Value> {
     let odd = |why: String| ApiError::no_answer(format!("the answer cannot be read: {why}"));
     let (namespace, name) = (paths::escaped(&key.namespace), paths::escaped(&key.name));
     let job = client.get(&paths::job(&namespace, &name)).await?;

@@ -5,7 +5,7 @@
 use serde_json::{Value, json};
 
 use crate::{
-    cluster::{self, Client},
+    client::{self, Client},
     model::{JobKey, Time},
     wire::{ApiError, Call, ContainerDetails, PodDetails, decode_list_page, paths},
 };
@@ -20,7 +20,7 @@ pub(super) async fn tries(
     key: &JobKey,
     index: u32,
     record: Option<Value>,
-) -> cluster::Result<Value> {
+) -> client::Result<Value> {
     let selector = format!(
         "batch.kubernetes.io/job-name={},batch.kubernetes.io/job-completion-index={index}",
         key.name

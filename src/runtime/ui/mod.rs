@@ -33,7 +33,7 @@ use tokio::{
     time::timeout,
 };
 
-use crate::{clock::Clock, cluster::Client, model::JobKey};
+use crate::{client::Client, clock::Clock, model::JobKey};
 
 use super::{
     desk::Desk,
@@ -292,7 +292,7 @@ async fn cluster(sources: &PageSources) -> Value {
 }
 
 /// What the API server told, or what is wrong with it.
-fn told(answer: crate::cluster::Result<Value>) -> Response<ResponseBody> {
+fn told(answer: crate::client::Result<Value>) -> Response<ResponseBody> {
     match answer {
         Ok(told) => whole(StatusCode::OK, JSON, told.to_string()),
         Err(error) => whole(StatusCode::BAD_GATEWAY, TEXT, error.to_string()),

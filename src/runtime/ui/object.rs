@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::{
-    cluster::{self, Client},
+    client::{self, Client},
     model::JobKey,
     wire::{ApiError, paths},
 };
@@ -78,7 +78,7 @@ struct RawShownContainer {
 }
 
 /// Reads a Job from the API server and describes it.
-pub(super) async fn describe(client: &Client, key: &JobKey) -> cluster::Result<Value> {
+pub(super) async fn describe(client: &Client, key: &JobKey) -> client::Result<Value> {
     let (namespace, name) = (paths::escaped(&key.namespace), paths::escaped(&key.name));
     let body = client.get(&paths::job(&namespace, &name)).await?;
     let job = serde_json::from_slice(&body)

@@ -5,7 +5,7 @@
 use serde_json::{Value, json};
 
 use crate::{
-    cluster::{self, Client},
+    client::{self, Client},
     model::{JobKey, JobStatus},
     wire::{ApiError, Call, PodDetails, decode_job, decode_list_page, paths},
 };
@@ -44,7 +44,7 @@ const GROUPS: [PodGroup; 3] = [
 ];
 
 /// Reads some Pods of each group from the API server.
-pub(super) async fn of_job(client: &Client, key: &JobKey) -> cluster::Result<Value> {
+pub(super) async fn of_job(client: &Client, key: &JobKey) -> client::Result<Value> {
     let odd = |why: String| ApiError::no_answer(format!("the answer cannot be read: {why}"));
     let (namespace, name) = (paths::escaped(&key.namespace), paths::escaped(&key.name));
     let job = client.get(&paths::job(&namespace, &name)).await?;

@@ -20,8 +20,8 @@ use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::{
+    client::Client,
     clock::instant,
-    cluster::Client,
     wire::{
         ApiError, Call, access_review, decode_access_review, decode_token_review, token_review,
     },

@@ -8,7 +8,7 @@ use std::{io, net::SocketAddr, sync::Arc, thread};
 
 use tokio::sync::{Semaphore, oneshot};
 
-use crate::{clock::Clock, cluster::Client};
+use crate::{client::Client, clock::Clock};
 
 use super::{
     super::{

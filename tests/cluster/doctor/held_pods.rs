@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lakh::cluster::{Client, Patch};
+use lakh::client::{Client, Patch};
 use serde_json::{Value, json};
 
 use crate::support::{

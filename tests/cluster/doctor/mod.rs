@@ -12,8 +12,8 @@ use std::{
 };
 
 use lakh::{
+    client::Patch,
     clock::Clock,
-    cluster::Patch,
     embedded::{ClusterOptions, EmbeddedCluster, ServeOptions, Users},
 };
 use serde_json::{Value, json};
@@ -274,7 +274,7 @@ async fn a_leader_that_is_gone() {
 
 /// Creates the service account lakh of namespace lakh-system.
 async fn create_account(kubeconfig: &Path) {
-    let connected = lakh::cluster::connect(Some(kubeconfig), None).await;
+    let connected = lakh::client::connect(Some(kubeconfig), None).await;
     let client = connected.expect("the embedded server answers");
     for (path, kind, name) in [
         ("/api/v1/namespaces", "Namespace", "lakh-system"),

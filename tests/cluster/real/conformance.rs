@@ -20,7 +20,7 @@ use std::{
 };
 
 use lakh::{
-    cluster::Patch,
+    client::Patch,
     embedded::manifest::{self, Source},
 };
 use serde_json::{Value, json};

@@ -28,7 +28,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lakh::cluster::{self, Client};
+use lakh::client::{self, Client};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::{
@@ -61,7 +61,7 @@ impl Cluster {
         let turn = TURN.lock().await;
         let kubeconfig = std::env::var_os("LAKH_CLUSTER_KUBECONFIG");
         let kubeconfig = PathBuf::from(kubeconfig.expect("LAKH_CLUSTER_KUBECONFIG names a file"));
-        let client = cluster::connect(Some(&kubeconfig), None).await;
+        let client = client::connect(Some(&kubeconfig), None).await;
         Self {
             client: client.expect("the cluster answers"),
             kubeconfig,

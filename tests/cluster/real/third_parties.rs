@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lakh::cluster::{Client, Patch};
+use lakh::client::{Client, Patch};
 use serde_json::{Value, json};
 use tokio::{task::JoinSet, time::sleep};
 

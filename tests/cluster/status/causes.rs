@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use lakh::{
+    client::Patch,
     clock::Clock,
-    cluster::Patch,
     embedded::{ClusterOptions, EmbeddedCluster, kubelet::KubeletOptions},
     model::Time,
 };
@@ -298,7 +298,7 @@ async fn pods_that_the_server_refuses() {
 }
 
 /// Waits for the Event about refused Pods.
-async fn refused(client: &lakh::cluster::Client) {
+async fn refused(client: &lakh::client::Client) {
     seen_when(client, "/api/v1/namespaces/default/events", |events| {
         listed(events)
             .iter()

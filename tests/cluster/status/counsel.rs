@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use lakh::{
+    client::Patch,
     clock::Clock,
-    cluster::Patch,
     embedded::{ClusterOptions, EmbeddedCluster, Rule, ServeOptions, kubelet::KubeletOptions},
     model::Time,
     wire::Call,

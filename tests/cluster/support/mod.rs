@@ -22,8 +22,8 @@ use std::{
 };
 
 use lakh::{
+    client::{self, Client},
     clock::Clock,
-    cluster::{self, Client},
     embedded::{ClusterOptions, EmbeddedCluster, ServeOptions, kubelet::KubeletOptions},
     model::Limits,
     runtime::{Controller, Options},
@@ -153,7 +153,7 @@ pub fn options() -> Options {
 
 /// Connects a client to the cluster.
 pub async fn client(cluster: &EmbeddedCluster) -> Client {
-    cluster::connect_url(&cluster.url())
+    client::connect_url(&cluster.url())
         .await
         .expect("the embedded server answers")
 }
@@ -173,7 +173,7 @@ pub async fn controller_over(line: &proxy::Proxy) -> Controller {
 
 /// Starts a controller on a server. It retries soon.
 pub async fn impatient_controller(url: &str) -> Controller {
-    let client = cluster::connect_url(url).await.expect("the line is good");
+    let client = client::connect_url(url).await.expect("the line is good");
     let mut options = options();
     options.limits.retry_backoff.base = Duration::from_millis(50);
     Controller::start(client, options)
