@@ -258,9 +258,11 @@ impl Lakh {
     pub fn check(&self, refused_on_purpose: &[(&str, &str)]) {
         let metrics = support::http_get(self.address, "/metrics").expect("metrics");
         for line in metrics.lines() {
-            let refused = ["400", "401", "403", "405", "415", "422"]
-                .iter()
-                .any(|code| line.contains(&format!("code=\"{code}\"")));
+            let codes = ["400", "401", "403", "405", "415", "422"];
+            let refused = line.starts_with("rest_client_requests_total{")
+                && codes
+                    .iter()
+                    .any(|code| line.contains(&format!("code=\"{code}\"")));
             let on_purpose = refused_on_purpose.iter().any(|(method, code)| {
                 line.contains(&format!("method=\"{method}\""))
                     && line.contains(&format!("code=\"{code}\""))
