@@ -3,6 +3,7 @@
 //! Must not: log anything.
 
 use std::{
+    env,
     fmt::{self as text, Debug, Write as _},
     io::{IsTerminal as _, stderr},
 };
@@ -10,12 +11,16 @@ use std::{
 use clap::ValueEnum;
 use tracing::field::Field;
 use tracing_subscriber::{
-    EnvFilter,
     field::MakeExt as _,
+    filter::Targets,
     fmt::{
-        FormatFields, fmt,
+        FormatFields,
         format::{Writer, debug_fn},
+        layer,
     },
+    layer::SubscriberExt as _,
+    registry,
+    util::SubscriberInitExt as _,
 };
 
 /// The form of a log's lines.
@@ -49,18 +54,20 @@ pub fn start(verbose: u8, usual: Usual, format: LogFormat) {
         1 => "warn,lakh=info",
         _ => "info,lakh=debug",
     };
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(level));
+    let asked = env::var("RUST_LOG").ok();
+    let asked = asked.and_then(|filter| filter.parse::<Targets>().ok());
+    let filter = asked.unwrap_or_else(|| level.parse().expect("a good filter"));
     let is_colourful =
-        stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|set| set.is_empty());
-    let lines = fmt()
-        .with_env_filter(filter)
+        stderr().is_terminal() && env::var_os("NO_COLOR").is_none_or(|set| set.is_empty());
+    let lines = layer()
         // Otherwise a full disk behind standard error makes the logging task panic.
         .log_internal_errors(false)
         .with_ansi(is_colourful)
         .with_writer(stderr);
+    let start = registry().with(filter);
     match format {
-        LogFormat::Text => lines.fmt_fields(escaped_fields()).init(),
-        LogFormat::Json => lines.json().flatten_event(true).init(),
+        LogFormat::Text => start.with(lines.fmt_fields(escaped_fields())).init(),
+        LogFormat::Json => start.with(lines.json().flatten_event(true)).init(),
     }
 }
 
@@ -131,11 +138,11 @@ mod tests {
         for has_ansi in [false, true] {
             let lines = Lines::default();
             let writer = lines.clone();
-            let log = fmt()
+            let log = layer()
                 .with_ansi(has_ansi)
                 .with_writer(move || writer.clone())
                 .fmt_fields(escaped_fields());
-            with_default(log.finish(), || {
+            with_default(registry().with(log), || {
                 let forged =
                     "no\n2026-11-28T00:00:00Z  INFO lakh: forged\u{1b}[2J\r\u{85}\u{202e}x";
                 tracing::warn!(kind = "jobs", error = %forged, "refused: {forged}");

@@ -7,7 +7,7 @@
 
 use std::io::Write as _;
 
-use ratatui::crossterm::terminal;
+use terminal_size::{Height, Width, terminal_size};
 
 use crate::cli::words::cut;
 
@@ -55,7 +55,7 @@ impl Bars {
     /// Draws the bars in the place of the previous ones, and hints below them. A terminal that is gone is no error.
     pub(super) fn draw(&mut self, bars: &[Bar], hints: &[String]) {
         // Default size for a terminal that reports none.
-        let (width, height) = terminal::size().unwrap_or((80, 24));
+        let (Width(width), Height(height)) = terminal_size().unwrap_or((Width(80), Height(24)));
         let (width, height) = (usize::from(width).max(1), usize::from(height).max(2));
         let is_colourful = std::env::var_os("NO_COLOR").is_none_or(|set| set.is_empty());
         let lines = lines(bars, width);

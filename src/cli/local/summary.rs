@@ -2,7 +2,7 @@
 
 use std::io::IsTerminal as _;
 
-use ratatui::crossterm::terminal;
+use terminal_size::{Width, terminal_size};
 use serde_json::{Value, json};
 
 use crate::cli::{
@@ -29,7 +29,7 @@ pub(super) fn print(following: &Following, output: Output) -> Result<(), OutputE
 /// Returns the width of the terminal, if standard output is one.
 fn width() -> Option<usize> {
     let is_terminal = std::io::stdout().is_terminal();
-    let (width, _) = is_terminal.then(terminal::size)?.ok()?;
+    let (Width(width), _) = is_terminal.then(terminal_size)??;
     Some(usize::from(width))
 }
 
