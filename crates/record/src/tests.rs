@@ -154,6 +154,7 @@ fn a_job_that_grows_keeps_what_it_has() {
 }
 
 #[test]
+#[cfg_attr(debug_assertions, ignore = "slow without optimization")]
 fn a_tenant_cannot_make_it_grow_by_words_or_tries() {
     for completions in [1, 10, 1000] {
         let mut record = IndexRecord::new(completions, Time::from_secs(7));

@@ -287,6 +287,7 @@ mod by_minutes {
     }
 
     #[test]
+    #[cfg_attr(debug_assertions, ignore = "slow without optimization")]
     fn a_year_in_each_zone_is_as_a_walk_over_its_minutes_says() {
         for zone in &ZONES {
             let (name, minutes) = (zone.0, minutes(zone));

@@ -288,6 +288,7 @@ fn no_beat_comes_again() {
 /// count other ranges. No range ever has two owners. When all faults are over, each range has one owner, and no replica
 /// has two more than another.
 #[test]
+#[cfg_attr(debug_assertions, ignore = "slow without optimization")]
 fn no_range_is_ever_of_two_and_in_the_end_each_is_of_one() {
     for seed in 0..120_u64 {
         let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
