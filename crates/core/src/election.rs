@@ -479,7 +479,7 @@ impl Election {
 
     /// Returns the wait before the next renewal. A sharing replica renews between the writes of the others. The wait
     /// grows with the duration of a renewal and the number of replicas, and varies so that they do not all renew at
-    /// once.
+    /// once. A renewal that takes as long as the last one, and as much again, ends before the deadline.
     fn renewal_pause(&mut self, at: Monotonic) -> Duration {
         let retry = self.timings.retry_period;
         let Some(sharing) = &self.sharing else {
@@ -488,8 +488,13 @@ impl Election {
         if std::mem::take(&mut self.hurries) {
             return Duration::ZERO;
         }
-        let turns = at.since(self.begun).saturating_mul(sharing.replicas());
-        let pause = retry.max(turns).min(self.timings.call_timeout());
+        let took = at.since(self.begun);
+        let turns = took.saturating_mul(sharing.replicas());
+        let spare = match self.role {
+            Role::Leader(until) => until.since(at).saturating_sub(took) / 2,
+            _ => Duration::ZERO,
+        };
+        let pause = retry.max(turns).min(spare);
         pause * (750 + self.permille() / 4) / 1000
     }
 

@@ -2,8 +2,8 @@
 
 use std::io::IsTerminal as _;
 
-use terminal_size::{Width, terminal_size};
 use serde_json::{Value, json};
+use terminal_size::{Width, terminal_size};
 
 use crate::cli::{
     OutputError,

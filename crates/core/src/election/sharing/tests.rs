@@ -259,12 +259,12 @@ fn a_slow_lease_of_many_is_renewed_before_the_deadline() {
     for name in ["two", "three", "four", "five", "six"] {
         server.serve(&mut replica(name), at(0));
     }
-    // Each request takes a second. The deadline of the first update passes at 11 s.
-    for secs in [0, 1, 7, 8] {
+    // Each request takes two seconds. The deadline of the first update passes at 12 s.
+    for secs in [0, 2, 6, 8] {
         let call = one.poll_call(at(secs)).expect("a read, then an update");
-        one.answer(server.take(call), at(secs + 1));
+        one.answer(server.take(call), at(secs + 2));
     }
-    assert_eq!(one.role(at(9).monotonic), Role::Leader(at(18).monotonic));
+    assert_eq!(one.role(at(10).monotonic), Role::Leader(at(18).monotonic));
 }
 
 /// A client removes an entry and its owner writes it again: other replicas still see that it is alive.
