@@ -47,15 +47,15 @@ message! {
     /// The finalizers and labels by which a Job recognizes its Pod.
     pub(super) struct Marks<'a> {
         #[serde(deserialize_with = "labels")]
-        pub(super) labels: PodLabels<'a> = 11,
-        pub(super) finalizers: SmallVec<[Text<'a>; 2]> = 14,
+        labels: PodLabels<'a> = 11,
+        finalizers: SmallVec<[Text<'a>; 2]> = 14,
     }
 
     /// The metadata that is read from the response to a write.
     pub(super) struct AckMetadata<'a> {
-        pub(super) name: Text<'a> = 1,
-        pub(super) uid: Text<'a> = 5,
-        pub(super) resource_version: Text<'a> = 6,
+        name: Text<'a> = 1,
+        uid: Text<'a> = 5,
+        resource_version: Text<'a> = 6,
         deletion_timestamp: Option<Timestamp> = 9,
     }
 }

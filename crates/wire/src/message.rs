@@ -3,14 +3,15 @@
 //! Must not: know the messages.
 
 /// Defines structs that borrow from the input, in the form of `generated.proto`: each field with its type and its
-/// protobuf number. In JSON a field has its name in camel case. Fields that are not listed are skipped.
+/// protobuf number. In JSON a field has its name in camel case. Fields that are not listed are skipped. All fields have
+/// the visibility of their struct.
 macro_rules! message {
     ($(
         $(#[$attribute:meta])*
         $vis:vis struct $name:ident<'a $(, $parameter:ident: $bound:path)?> {
             $(
                 $(#[$field_attribute:meta])*
-                $field_vis:vis $field:ident: $type:ty = $number:literal,
+                $field:ident: $type:ty = $number:literal,
             )*
         }
     )*) => {$(
@@ -18,7 +19,7 @@ macro_rules! message {
         #[derive(Default, serde::Deserialize)]
         #[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
         $vis struct $name<'a $(, $parameter: $bound)?> {
-            $($(#[$field_attribute])* $field_vis $field: $type,)*
+            $($(#[$field_attribute])* $vis $field: $type,)*
         }
 
         impl<'a $(, $parameter: $bound)?> $crate::protobuf::ProtobufMessage<'a>

@@ -100,91 +100,91 @@ pub(super) struct PodLine<'a, P: Projection> {
 message! {
     /// A Pod's fields for a projection. In a bookmark most are missing.
     pub(super) struct PodView<'a, P: Projection> {
-        pub(super) metadata: PodMetadata<'a> = 1,
-        pub(super) spec: PodSpec<'a, P> = 2,
-        pub(super) status: PodStatus<'a, P> = 3,
+        metadata: PodMetadata<'a> = 1,
+        spec: PodSpec<'a, P> = 2,
+        status: PodStatus<'a, P> = 3,
     }
 
     pub(super) struct PodMetadata<'a> {
-        pub(super) name: Text<'a> = 1,
-        pub(super) namespace: Text<'a> = 3,
-        pub(super) uid: Text<'a> = 5,
-        pub(super) resource_version: Text<'a> = 6,
-        pub(super) creation_timestamp: Timestamp = 8,
-        pub(super) deletion_timestamp: Option<Timestamp> = 9,
-        pub(super) deletion_grace_period_seconds: Option<i64> = 10,
+        name: Text<'a> = 1,
+        namespace: Text<'a> = 3,
+        uid: Text<'a> = 5,
+        resource_version: Text<'a> = 6,
+        creation_timestamp: Timestamp = 8,
+        deletion_timestamp: Option<Timestamp> = 9,
+        deletion_grace_period_seconds: Option<i64> = 10,
         #[serde(deserialize_with = "labels")]
-        pub(super) labels: PodLabels<'a> = 11,
-        pub(super) annotations: PodAnnotations<'a> = 12,
-        pub(super) owner_references: SmallVec<[PodOwnerReference<'a>; 1]> = 13,
-        pub(super) finalizers: SmallVec<[Text<'a>; 2]> = 14,
+        labels: PodLabels<'a> = 11,
+        annotations: PodAnnotations<'a> = 12,
+        owner_references: SmallVec<[PodOwnerReference<'a>; 1]> = 13,
+        finalizers: SmallVec<[Text<'a>; 2]> = 14,
     }
 
     pub(super) struct PodOwnerReference<'a> {
-        pub(super) kind: Text<'a> = 1,
-        pub(super) name: Text<'a> = 3,
-        pub(super) uid: Text<'a> = 4,
-        pub(super) api_version: Text<'a> = 5,
-        pub(super) controller: Option<bool> = 6,
+        kind: Text<'a> = 1,
+        name: Text<'a> = 3,
+        uid: Text<'a> = 4,
+        api_version: Text<'a> = 5,
+        controller: Option<bool> = 6,
     }
 
     pub(super) struct PodSpec<'a, P: Projection> {
-        pub(super) node_name: Text<'a> = 10,
-        pub(super) init_containers: Vec<InitContainer<'a>> = 20,
-        pub(super) scheduling_gates: Detail<Vec<SchedulingGate<'a>>, P> = 38,
+        node_name: Text<'a> = 10,
+        init_containers: Vec<InitContainer<'a>> = 20,
+        scheduling_gates: Detail<Vec<SchedulingGate<'a>>, P> = 38,
     }
 
     pub(super) struct InitContainer<'a> {
-        pub(super) name: Text<'a> = 1,
-        pub(super) restart_policy: Text<'a> = 24,
+        name: Text<'a> = 1,
+        restart_policy: Text<'a> = 24,
     }
 
     pub(super) struct SchedulingGate<'a> {
-        pub(super) name: Text<'a> = 1,
+        name: Text<'a> = 1,
     }
 
     pub(super) struct PodStatus<'a, P: Projection> {
-        pub(super) phase: Text<'a> = 1,
-        pub(super) conditions: SmallVec<[PodCondition<'a, P>; 6]> = 2,
-        pub(super) message: Detail<Text<'a>, P> = 3,
-        pub(super) reason: Detail<Text<'a>, P> = 4,
-        pub(super) start_time: Detail<Timestamp, P> = 7,
-        pub(super) container_statuses: SmallVec<[ContainerStatus<'a, P>; 2]> = 8,
-        pub(super) init_container_statuses: Vec<ContainerStatus<'a, P>> = 10,
+        phase: Text<'a> = 1,
+        conditions: SmallVec<[PodCondition<'a, P>; 6]> = 2,
+        message: Detail<Text<'a>, P> = 3,
+        reason: Detail<Text<'a>, P> = 4,
+        start_time: Detail<Timestamp, P> = 7,
+        container_statuses: SmallVec<[ContainerStatus<'a, P>; 2]> = 8,
+        init_container_statuses: Vec<ContainerStatus<'a, P>> = 10,
     }
 
     pub(super) struct PodCondition<'a, P: Projection> {
         #[serde(rename = "type")]
-        pub(super) kind: Text<'a> = 1,
-        pub(super) status: Text<'a> = 2,
-        pub(super) last_transition_time: Timestamp = 4,
-        pub(super) reason: Detail<Text<'a>, P> = 5,
-        pub(super) message: Detail<Text<'a>, P> = 6,
+        kind: Text<'a> = 1,
+        status: Text<'a> = 2,
+        last_transition_time: Timestamp = 4,
+        reason: Detail<Text<'a>, P> = 5,
+        message: Detail<Text<'a>, P> = 6,
     }
 
     pub(super) struct ContainerStatus<'a, P: Projection> {
-        pub(super) name: Text<'a> = 1,
-        pub(super) state: ContainerState<'a, P> = 2,
-        pub(super) last_state: Detail<ContainerState<'a, P>, P> = 3,
-        pub(super) restart_count: Count = 5,
+        name: Text<'a> = 1,
+        state: ContainerState<'a, P> = 2,
+        last_state: Detail<ContainerState<'a, P>, P> = 3,
+        restart_count: Count = 5,
     }
 
     pub(super) struct ContainerState<'a, P: Projection> {
-        pub(super) waiting: Detail<Option<WaitingContainer<'a>>, P> = 1,
-        pub(super) terminated: Option<TerminatedContainer<'a, P>> = 3,
+        waiting: Detail<Option<WaitingContainer<'a>>, P> = 1,
+        terminated: Option<TerminatedContainer<'a, P>> = 3,
     }
 
     pub(super) struct WaitingContainer<'a> {
-        pub(super) reason: Text<'a> = 1,
-        pub(super) message: Text<'a> = 2,
+        reason: Text<'a> = 1,
+        message: Text<'a> = 2,
     }
 
     pub(super) struct TerminatedContainer<'a, P: Projection> {
-        pub(super) exit_code: i32 = 1,
-        pub(super) signal: Detail<i32, P> = 2,
-        pub(super) reason: Detail<Text<'a>, P> = 3,
-        pub(super) message: Detail<Text<'a>, P> = 4,
-        pub(super) finished_at: Timestamp = 6,
+        exit_code: i32 = 1,
+        signal: Detail<i32, P> = 2,
+        reason: Detail<Text<'a>, P> = 3,
+        message: Detail<Text<'a>, P> = 4,
+        finished_at: Timestamp = 6,
     }
 }
 
