@@ -221,7 +221,7 @@ impl PodDetails {
             node: spec.node_name.to_compact(),
             started: status.start_time.0.time(),
             gates: gates.map(|gate| gate.name.to_compact()).collect(),
-            phase: PodPhase::of(&status.phase),
+            phase: PodPhase::parse(&status.phase),
             reason: status.reason.0.to_compact(),
             message: status.message.0.to_string(),
             conditions: conditions

@@ -84,7 +84,7 @@ impl PodDecoder {
             .with(PodFlags::DELETING, meta.deletion_timestamp.is_some())
             .with(PodFlags::READY, is_ready)
             .with(PodFlags::ASSIGNED, !pod.spec.node_name.is_empty());
-        let phase = PodPhase::of(&pod.status.phase);
+        let phase = PodPhase::parse(&pod.status.phase);
         let restarts = restarts(&pod);
         Some(DecodedPod {
             namespace: meta.namespace.to_compact(),
