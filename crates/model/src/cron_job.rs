@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use compact_str::CompactString;
 
-use super::{ConditionKind, JobKey, Time, Uid};
+use super::{ConditionKind, JobKey, Time, Uid, api_text::api_text};
 
 /// A CronJob: metadata, spec and status.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,6 +59,12 @@ pub enum ConcurrencyPolicy {
     /// Replace the active run.
     Replace,
 }
+
+api_text!(ConcurrencyPolicy {
+    Allow = "Allow",
+    Forbid = "Forbid",
+    Replace = "Replace",
+} else Allow);
 
 /// The status of a CronJob.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -6,7 +6,9 @@ use std::{sync::Arc, time::Duration};
 
 use compact_str::CompactString;
 
-use super::{JobId, JobKey, PerIndexLimit, PodFailurePolicy, SuccessPolicy, Time, Uid};
+use super::{
+    JobId, JobKey, PerIndexLimit, PodFailurePolicy, SuccessPolicy, Time, Uid, api_text::api_text,
+};
 
 /// A Job: metadata, spec and status.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -117,6 +119,12 @@ pub enum CompletionMode {
     /// A mode of a newer API that lakh does not know.
     Unrecognized,
 }
+
+api_text!(CompletionMode {
+    NonIndexed = "NonIndexed",
+    Indexed = "Indexed",
+    Unrecognized = "Unrecognized",
+} else Unrecognized);
 
 /// The kubelet's action when a container ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,6 +5,7 @@
 //!
 //! Must not: decide anything, do IO, read a clock, or know how anything is written as bytes.
 
+mod api_text;
 mod backoff;
 pub mod cron;
 mod cron_job;

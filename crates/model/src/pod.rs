@@ -6,7 +6,7 @@ use std::fmt;
 
 use compact_str::CompactString;
 
-use super::{FailureFacts, Time, Uid};
+use super::{FailureFacts, Time, Uid, api_text::api_text};
 
 /// A Pod's phase.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,29 +24,15 @@ pub enum PodPhase {
     Failed,
 }
 
+api_text!(PodPhase {
+    Pending = "Pending",
+    Running = "Running",
+    Unknown = "Unknown",
+    Succeeded = "Succeeded",
+    Failed = "Failed",
+} else Pending);
+
 impl PodPhase {
-    /// Parses `status.phase`.
-    pub fn of(word: &str) -> Self {
-        match word {
-            "Running" => Self::Running,
-            "Succeeded" => Self::Succeeded,
-            "Failed" => Self::Failed,
-            "Unknown" => Self::Unknown,
-            _ => Self::Pending,
-        }
-    }
-
-    /// The `status.phase` of the API.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Pending => "Pending",
-            Self::Running => "Running",
-            Self::Unknown => "Unknown",
-            Self::Succeeded => "Succeeded",
-            Self::Failed => "Failed",
-        }
-    }
-
     /// Returns true if the Pod has ended.
     pub const fn is_terminal(self) -> bool {
         matches!(self, Self::Succeeded | Self::Failed)

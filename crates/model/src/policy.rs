@@ -7,7 +7,7 @@
 
 use compact_str::CompactString;
 
-use super::IndexSet;
+use super::{IndexSet, api_text::api_text};
 
 /// `spec.podFailurePolicy`: rules for failed Pods. The first rule that matches applies.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -41,6 +41,14 @@ pub enum FailureAction {
     /// An action of a newer API: the rule is skipped.
     Unrecognized,
 }
+
+api_text!(FailureAction {
+    Ignore = "Ignore",
+    Count = "Count",
+    FailIndex = "FailIndex",
+    FailJob = "FailJob",
+    Unrecognized = "Unrecognized",
+} else Unrecognized);
 
 /// The test that selects failed Pods.
 #[derive(Clone, Debug, PartialEq, Eq)]

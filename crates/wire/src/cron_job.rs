@@ -52,11 +52,7 @@ pub fn decode_cron_job(json: &str) -> Result<DecodedCronJob, serde_json::Error> 
             schedule: spec.schedule,
             time_zone: spec.time_zone,
             starting_deadline: spec.starting_deadline_seconds.map(Duration::from_secs),
-            concurrency: match spec.concurrency_policy.as_str() {
-                "Forbid" => ConcurrencyPolicy::Forbid,
-                "Replace" => ConcurrencyPolicy::Replace,
-                _ => ConcurrencyPolicy::Allow,
-            },
+            concurrency: ConcurrencyPolicy::parse(&spec.concurrency_policy),
             suspend: spec.suspend.unwrap_or(false),
             successful_jobs: spec.successful_jobs_history_limit,
             failed_jobs: spec.failed_jobs_history_limit,

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
-use serde::Deserialize;
-
-use super::protobuf::{self, Malformed, ProtobufMessage, Value};
+use super::{
+    field::{Count, Text},
+    message::message,
+    protobuf::{self, ProtobufMessage as _, Value},
+};
 
 /// The class of an error, which decides how callers react.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,95 +72,40 @@ pub struct ApiError {
     pub continue_token: Option<Box<str>>,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct RawStatus {
-    metadata: RawStatusMetadata,
-    message: String,
-    reason: String,
-    details: Option<RawStatusDetails>,
-    code: u16,
+// Source of the field numbers: `generated.proto` of `k8s.io/apimachinery/pkg/apis/meta/v1`.
+message! {
+    struct RawStatus<'a> {
+        metadata: RawStatusMetadata<'a> = 1,
+        message: Text<'a> = 3,
+        reason: Text<'a> = 4,
+        details: Option<RawStatusDetails<'a>> = 5,
+        code: u16 = 6,
+    }
+
+    struct RawStatusMetadata<'a> {
+        #[serde(rename = "continue")]
+        continue_token: Text<'a> = 3,
+    }
+
+    struct RawStatusDetails<'a> {
+        causes: Vec<RawStatusCause<'a>> = 4,
+        /// In protobuf it is always present; 0 means unset.
+        retry_after_seconds: Option<Count> = 5,
+    }
+
+    struct RawStatusCause<'a> {
+        reason: Text<'a> = 1,
+        field: Text<'a> = 3,
+    }
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct RawStatusMetadata {
-    #[serde(rename = "continue")]
-    continue_token: String,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct RawStatusDetails {
-    causes: Vec<RawStatusCause>,
-    retry_after_seconds: Option<u64>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct RawStatusCause {
-    reason: String,
-    field: String,
-}
-
-impl RawStatus {
-    fn of_body(body: &[u8]) -> Self {
+impl<'a> RawStatus<'a> {
+    fn of_body(body: &'a [u8]) -> Self {
         if protobuf::is_object(body) {
             let status = protobuf::object(body).map(Value::Bytes);
             return status.and_then(Self::read).unwrap_or_default();
         }
         serde_json::from_slice(body).unwrap_or_default()
-    }
-}
-
-// Source of the field numbers: `generated.proto` of `k8s.io/apimachinery/pkg/apis/meta/v1`.
-
-impl<'a> ProtobufMessage<'a> for RawStatus {
-    fn set(&mut self, number: u64, value: Value<'a>) -> Result<(), Malformed> {
-        match number {
-            1 => self.metadata = RawStatusMetadata::read(value)?,
-            3 => self.message = value.text()?.to_owned(),
-            4 => self.reason = value.text()?.to_owned(),
-            5 => self.details = Some(RawStatusDetails::read(value)?),
-            6 => self.code = value.number()?,
-            _ => {}
-        }
-        Ok(())
-    }
-}
-
-impl<'a> ProtobufMessage<'a> for RawStatusMetadata {
-    fn set(&mut self, number: u64, value: Value<'a>) -> Result<(), Malformed> {
-        if number == 3 {
-            self.continue_token = value.text()?.to_owned();
-        }
-        Ok(())
-    }
-}
-
-impl<'a> ProtobufMessage<'a> for RawStatusDetails {
-    fn set(&mut self, number: u64, value: Value<'a>) -> Result<(), Malformed> {
-        match number {
-            4 => self.causes.push(RawStatusCause::read(value)?),
-            // The field is always present; 0 means unset.
-            5 => {
-                let seconds = u64::try_from(value.number::<i64>()?).ok();
-                self.retry_after_seconds = seconds.filter(|seconds| *seconds > 0);
-            }
-            _ => {}
-        }
-        Ok(())
-    }
-}
-
-impl<'a> ProtobufMessage<'a> for RawStatusCause {
-    fn set(&mut self, number: u64, value: Value<'a>) -> Result<(), Malformed> {
-        match number {
-            1 => self.reason = value.text()?.to_owned(),
-            3 => self.field = value.text()?.to_owned(),
-            _ => {}
-        }
-        Ok(())
     }
 }
 
@@ -173,7 +120,7 @@ impl ApiError {
         let status = RawStatus::of_body(body);
         let details = status.details.unwrap_or_default();
         let caused_by = |reason: &str| details.causes.iter().any(|cause| cause.reason == reason);
-        let kind = match (code, status.reason.as_str()) {
+        let kind = match (code, &*status.reason) {
             (_, "AlreadyExists") => ErrorKind::AlreadyExists,
             (404, _) => ErrorKind::NotFound,
             (409, _) => ErrorKind::Conflict,
@@ -190,10 +137,13 @@ impl ApiError {
             let text = String::from_utf8_lossy(body);
             format!("HTTP {code} {}", text.trim()).trim_end().to_owned()
         } else {
-            status.message
+            status.message.to_string()
         };
-        let retry_after =
-            retry_after.or_else(|| details.retry_after_seconds.map(Duration::from_secs));
+        let seconds = details
+            .retry_after_seconds
+            .map_or(0, |Count(seconds)| seconds);
+        let in_body = (seconds > 0).then(|| Duration::from_secs(seconds.into()));
+        let retry_after = retry_after.or(in_body);
         let of_another = match code {
             // A patch with another UID is an attempt to change it.
             422 => details.causes.iter().any(|cause| cause.field == UID_FIELD),
@@ -208,7 +158,7 @@ impl ApiError {
             message,
             retry_after: retry_after.map(|after| after.min(RETRY_AFTER_MAX)),
             of_another,
-            continue_token: (!token.is_empty()).then(|| token.into()),
+            continue_token: (!token.is_empty()).then(|| (*token).into()),
         }
     }
 

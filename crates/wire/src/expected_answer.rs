@@ -6,15 +6,15 @@
 //!
 //! Must not: know the purpose of a call.
 
-use serde::Deserialize;
-
 use lakh_model::Uid;
 
 use super::{
     ApiError,
-    json::{self, Text},
-    pod::{AckMetadata, metadata, protobuf::text},
-    protobuf::{self, Malformed, ProtobufMessage, Value},
+    answer_metadata::{AckMetadata, metadata},
+    field::Text,
+    json,
+    message::message,
+    protobuf::{self, ProtobufMessage as _, Value},
     watch::decode_list_page,
 };
 
@@ -62,39 +62,16 @@ fn is_of(uid: Uid, body: &[u8]) -> bool {
     object(body).is_some_and(|object| Uid::parse(&object.uid) == Some(uid))
 }
 
-/// The fields of a Status that are read here.
-#[derive(Default, Deserialize)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
-struct RawOutcome<'a> {
-    status: Text<'a>,
-    details: Option<RawOutcomeDetails<'a>>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
-struct RawOutcomeDetails<'a> {
-    uid: Text<'a>,
-}
-
 // Source of the field numbers: `generated.proto` of `k8s.io/apimachinery/pkg/apis/meta/v1`.
-
-impl<'a> ProtobufMessage<'a> for RawOutcome<'a> {
-    fn set(&mut self, number: u64, value: Value<'a>) -> Result<(), Malformed> {
-        match number {
-            2 => self.status = text(value)?,
-            5 => self.details = Some(RawOutcomeDetails::read(value)?),
-            _ => {}
-        }
-        Ok(())
+message! {
+    /// The fields of a Status that are read here.
+    struct RawOutcome<'a> {
+        status: Text<'a> = 2,
+        details: Option<RawOutcomeDetails<'a>> = 5,
     }
-}
 
-impl<'a> ProtobufMessage<'a> for RawOutcomeDetails<'a> {
-    fn set(&mut self, number: u64, value: Value<'a>) -> Result<(), Malformed> {
-        if number == 6 {
-            self.uid = text(value)?;
-        }
-        Ok(())
+    struct RawOutcomeDetails<'a> {
+        uid: Text<'a> = 6,
     }
 }
 

@@ -152,7 +152,9 @@ fn spec(spec: &RawJobSpec, template: &RawPodTemplate) -> JobSpec {
         (None, None) => Some(1),
         (completions, _) => completions,
     };
-    let indexes = completions.filter(|_| spec.completion_mode.as_deref() == Some("Indexed"));
+    let mode = spec.completion_mode.as_deref();
+    let mode = mode.map_or(CompletionMode::NonIndexed, CompletionMode::parse);
+    let indexes = completions.filter(|_| mode == CompletionMode::Indexed);
     let per_index = spec
         .backoff_limit_per_index
         .filter(|_| indexes.is_some())
@@ -164,11 +166,7 @@ fn spec(spec: &RawJobSpec, template: &RawPodTemplate) -> JobSpec {
     JobSpec {
         parallelism,
         completions,
-        mode: match spec.completion_mode.as_deref() {
-            None | Some("NonIndexed") => CompletionMode::NonIndexed,
-            Some("Indexed") => CompletionMode::Indexed,
-            Some(_) => CompletionMode::Unrecognized,
-        },
+        mode,
         backoff_limit: spec.backoff_limit.unwrap_or(backoff_limit),
         active_deadline: spec.active_deadline_seconds.map(Duration::from_secs),
         ttl_after_finished: spec.ttl_seconds_after_finished.map(Duration::from_secs),

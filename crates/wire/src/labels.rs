@@ -10,7 +10,10 @@ use serde::{
 
 use lakh_model::{Operator, PodLabels, Requirement, Selector};
 
-use super::json::Text;
+use super::{
+    field::Text,
+    protobuf::{Malformed, ProtobufField, Value},
+};
 
 /// Decodes a Pod's labels, borrowed from the input; for `deserialize_with`.
 pub(super) fn labels<'de: 'a, 'a, D: Deserializer<'de>>(
@@ -38,6 +41,14 @@ pub(super) fn labels<'de: 'a, 'a, D: Deserializer<'de>>(
         }
     }
     deserializer.deserialize_any(Pairs(PhantomData))
+}
+
+impl<'a> ProtobufField<'a> for PodLabels<'a> {
+    fn take(&mut self, value: Value<'a>) -> Result<(), Malformed> {
+        let (key, content) = value.entry()?;
+        self.push(key, content);
+        Ok(())
+    }
 }
 
 /// Converts a label selector.

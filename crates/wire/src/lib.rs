@@ -2,22 +2,24 @@
 //!
 //! Responsible for: bytes to small records, values to request bodies and paths.
 
+mod answer_metadata;
 mod call;
 mod cron_job;
 mod delete;
 mod error;
 mod expected_answer;
+mod field;
 mod gang;
 mod identity;
 mod job;
 mod json;
 mod labels;
 mod lease;
+mod message;
 mod metadata;
 mod ownership;
 pub mod paths;
 mod pod;
-mod pod_details;
 mod policy;
 mod protobuf;
 pub mod protobuf_writer;
@@ -29,6 +31,7 @@ mod template;
 mod timestamp;
 mod watch;
 
+pub use answer_metadata::ack_of_write;
 pub use call::{ANSWER_MAX, Call, Patch};
 pub use cron_job::{DecodedCronJob, cron_job_status_patch, decode_cron_job, job_of_cron_job};
 pub use delete::{background_deletion, exact_deletion, foreground_deletion};
@@ -41,8 +44,9 @@ pub use labels::{selector, selector_text};
 pub use lease::{decode_lease, new_lease, roster_of, updated_lease};
 pub use metadata::{ObjectIdentity, decode_identity};
 pub use ownership::{adoption_patch, freeing_patch, freeing_patch_of_version, release_patch};
-pub use pod::{PodDecoder, PodEvent, ack_of_write};
-pub use pod_details::{ContainerDetails, ContainerEnd, PodCause, PodConditionDetails, PodDetails};
+pub use pod::{
+    ContainerDetails, ContainerEnd, PodCause, PodConditionDetails, PodDecoder, PodDetails, PodEvent,
+};
 pub use protobuf::Malformed;
 pub use review::{access_review, decode_access_review, decode_token_review, token_review};
 pub use scheduling_api::SchedulingApi;

@@ -20,13 +20,7 @@ pub(super) fn failure_policy(policy: &written::PodFailurePolicy) -> PodFailurePo
 
 fn failure_rule(rule: &written::PodFailurePolicyRule) -> FailureRule {
     FailureRule {
-        action: match rule.action.as_str() {
-            "Ignore" => FailureAction::Ignore,
-            "Count" => FailureAction::Count,
-            "FailIndex" => FailureAction::FailIndex,
-            "FailJob" => FailureAction::FailJob,
-            _ => FailureAction::Unrecognized,
-        },
+        action: FailureAction::parse(&rule.action),
         test: match (&rule.on_exit_codes, &rule.on_pod_conditions) {
             (Some(codes), _) => exit_codes(codes),
             (None, Some(conditions)) => {

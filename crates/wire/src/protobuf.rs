@@ -1,8 +1,11 @@
 //! Decodes protobuf as API servers send it: fields by number, and the envelope around an object.
 //!
-//! It only reads, and skips fields that the caller does not use. Must not: know any kind of object.
+//! It only reads, and skips fields that the caller does not use. [`message`](super::message) defines messages. Must not:
+//! know any kind of object.
 //!
 //! Source: protobuf's encoding guide; the prefix and the message `runtime.Unknown` of Kubernetes.
+
+use smallvec::{Array, SmallVec};
 
 /// The prefix of every object in protobuf.
 pub(crate) const MAGIC: &[u8] = b"k8s\0";
@@ -96,10 +99,18 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The value as a count, by the rules of [`json::count`](super::json::count).
-    pub(super) fn count(self) -> Result<u32, Malformed> {
-        let number: i64 = self.number()?;
-        Ok(u32::try_from(number.max(0)).unwrap_or(u32::MAX))
+    /// The value as an entry of a map: key and value.
+    pub(super) fn entry(self) -> Result<(&'a str, &'a str), Malformed> {
+        let (mut key, mut content) = ("", "");
+        let mut fields = Fields::of(self.bytes()?);
+        while let Some((number, value)) = fields.next()? {
+            match number {
+                1 => key = value.text()?,
+                2 => content = value.text()?,
+                _ => {}
+            }
+        }
+        Ok((key, content))
     }
 }
 
@@ -121,6 +132,62 @@ pub(super) trait ProtobufMessage<'a>: Default {
         Ok(message)
     }
 }
+
+/// A type of a message's field.
+pub(super) trait ProtobufField<'a> {
+    /// Takes one value from the input. It replaces a scalar, is merged into a message, and is added to a list.
+    fn take(&mut self, value: Value<'a>) -> Result<(), Malformed>;
+}
+
+impl<'a, M: ProtobufMessage<'a>> ProtobufField<'a> for M {
+    fn take(&mut self, value: Value<'a>) -> Result<(), Malformed> {
+        self.merge(value)
+    }
+}
+
+impl<'a, T: ProtobufField<'a> + Default> ProtobufField<'a> for Option<T> {
+    fn take(&mut self, value: Value<'a>) -> Result<(), Malformed> {
+        self.get_or_insert_default().take(value)
+    }
+}
+
+impl<'a, T: ProtobufField<'a> + Default> ProtobufField<'a> for Vec<T> {
+    fn take(&mut self, value: Value<'a>) -> Result<(), Malformed> {
+        let mut item = T::default();
+        item.take(value)?;
+        self.push(item);
+        Ok(())
+    }
+}
+
+impl<'a, A: Array<Item: ProtobufField<'a> + Default>> ProtobufField<'a> for SmallVec<A> {
+    fn take(&mut self, value: Value<'a>) -> Result<(), Malformed> {
+        let mut item = A::Item::default();
+        item.take(value)?;
+        self.push(item);
+        Ok(())
+    }
+}
+
+impl<'a> ProtobufField<'a> for bool {
+    fn take(&mut self, value: Value<'a>) -> Result<(), Malformed> {
+        *self = value.number::<i64>()? != 0;
+        Ok(())
+    }
+}
+
+macro_rules! integer_fields {
+    ($($integer:ty)*) => {$(
+        impl<'a> ProtobufField<'a> for $integer {
+            fn take(&mut self, value: Value<'a>) -> Result<(), Malformed> {
+                *self = value.number()?;
+                Ok(())
+            }
+        }
+    )*};
+}
+
+integer_fields!(u16 i32 i64);
 
 /// The value of one field of a message; the last one if it is repeated.
 pub(super) fn field(message: &[u8], wanted: u64) -> Result<Option<Value<'_>>, Malformed> {
@@ -153,15 +220,6 @@ pub(super) fn object(bytes: &[u8]) -> Result<&[u8], Malformed> {
 mod tests {
     use super::*;
     use crate::protobuf_writer;
-
-    #[test]
-    fn a_count_below_0_is_0() {
-        assert_eq!(
-            Value::Number((-7_i64).cast_unsigned()).count().ok(),
-            Some(0)
-        );
-        assert_eq!(Value::Number(7).count().ok(), Some(7));
-    }
 
     #[test]
     fn fields_of_each_width() {

@@ -12,7 +12,7 @@ use lakh_model::{
     Labelled as _, PodSuffix, names,
 };
 
-use super::{ownership, pod};
+use super::{answer_metadata, ownership};
 
 /// The reason why a Job's template cannot be made into Pods.
 #[derive(Debug, thiserror::Error)]
@@ -148,7 +148,7 @@ impl PodMarks {
     /// Returns the part that a created Pod lacks, by the server's response. A mutating webhook may have removed the
     /// finalizer or label by which the Job recognizes and counts the Pod.
     pub fn lacks(&self, answer: &[u8]) -> Option<String> {
-        let marks = pod::marks(answer)?;
+        let marks = answer_metadata::marks(answer)?;
         if !marks.finalizers.iter().any(|it| **it == *self.finalizer) {
             return Some(format!("finalizer {}", self.finalizer));
         }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::{
     cronjob::Outlook,
-    model::{ConcurrencyPolicy, CronJob, Time, Uid},
+    model::{CronJob, Time, Uid},
 };
 
 /// How many next runs are told.
@@ -65,7 +65,7 @@ fn tell(cron_job: &CronJob, last_job: &Value, outlook: &Result<Outlook, String>)
         "timeZone": spec.time_zone,
         "suspend": spec.suspend,
         "created": cron_job.created.to_rfc3339(),
-        "concurrencyPolicy": concurrency(spec.concurrency),
+        "concurrencyPolicy": spec.concurrency.as_str(),
         "lastJob": last_job,
         "last": status.last_schedule.map(Time::to_rfc3339),
         "lastSuccess": status.last_successful.map(Time::to_rfc3339),
@@ -84,15 +84,6 @@ fn tell(cron_job: &CronJob, last_job: &Value, outlook: &Result<Outlook, String>)
         }
     }
     told
-}
-
-/// The API's word.
-fn concurrency(policy: ConcurrencyPolicy) -> &'static str {
-    match policy {
-        ConcurrencyPolicy::Allow => "Allow",
-        ConcurrencyPolicy::Forbid => "Forbid",
-        ConcurrencyPolicy::Replace => "Replace",
-    }
 }
 
 #[cfg(test)]

@@ -205,15 +205,11 @@ impl JobMetrics {
 
     /// Records that a rule of a podFailurePolicy decided on a failed Pod.
     pub(crate) fn failure_handled(&self, action: FailureAction) {
-        let word = match action {
-            FailureAction::Ignore => "Ignore",
-            FailureAction::Count => "Count",
-            FailureAction::FailIndex => "FailIndex",
-            FailureAction::FailJob => "FailJob",
-            // No rule with an unknown action is followed.
-            FailureAction::Unrecognized => return,
-        };
-        add(&self.failures_by_policy, [("action", word.into())], 1);
+        // No rule with an unknown action is followed.
+        if action != FailureAction::Unrecognized {
+            let action = action.as_str().into();
+            add(&self.failures_by_policy, [("action", action)], 1);
+        }
     }
 
     /// Records a status write by its difference to the last status.
@@ -290,11 +286,11 @@ impl Action {
 }
 
 fn mode(mode: CompletionMode) -> Cow<'static, str> {
-    match mode {
-        CompletionMode::Indexed => "Indexed",
-        CompletionMode::NonIndexed | CompletionMode::Unrecognized => "NonIndexed",
-    }
-    .into()
+    let known = match mode {
+        CompletionMode::Unrecognized => CompletionMode::NonIndexed,
+        known => known,
+    };
+    known.as_str().into()
 }
 
 #[cfg(test)]

@@ -4,18 +4,16 @@
 //! included if its status indicates a failure. If this controller deletes it, the deletion may be the only further
 //! event before the Pod is evaluated.
 
-use compact_str::CompactString;
+use lakh_model::{FailedContainer, FailureFacts, PodFlags, PodPhase, PodRecord};
 
-use lakh_model::{FailedContainer, FailureCounts, FailureFacts, PodFlags, PodPhase};
-
-use super::{RawContainerStatus, RawPod, Text};
-
-/// The condition that marks a Pod as disrupted, not failed on its own.
-const DISRUPTION_TARGET: &str = "DisruptionTarget";
+use super::{
+    DISRUPTION_TARGET,
+    view::{ContainerStatus, PodView},
+};
 
 /// The facts that policies evaluate, if the Pod failed or may have.
 pub(super) fn failure(
-    pod: &RawPod<'_>,
+    pod: &PodView<'_, PodRecord>,
     phase: PodPhase,
     flags: PodFlags,
 ) -> Option<Box<FailureFacts>> {
@@ -32,19 +30,13 @@ pub(super) fn failure(
     Some(Box::new(FailureFacts {
         containers: containers.filter_map(failed).collect(),
         conditions: conditions
-            .map(|found| {
-                let text = |text: &Text<'_>| CompactString::new(&**text);
-                (text(&found.kind), text(&found.status))
-            })
+            .map(|found| (found.kind.to_compact(), found.status.to_compact()))
             .collect(),
-        counts: FailureCounts {
-            counted: count(pod.metadata.annotations.failures.as_ref()),
-            ignored: count(pod.metadata.annotations.ignored_failures.as_ref()),
-        },
+        counts: pod.metadata.annotations.failure_counts(),
     }))
 }
 
-fn speaks_of_failure(pod: &RawPod<'_>) -> bool {
+fn speaks_of_failure(pod: &PodView<'_, PodRecord>) -> bool {
     let status = &pod.status;
     let mut conditions = status.conditions.iter();
     conditions.any(|found| found.kind == DISRUPTION_TARGET)
@@ -54,25 +46,19 @@ fn speaks_of_failure(pod: &RawPod<'_>) -> bool {
             .any(|found| failed(found).is_some())
 }
 
-fn failed(container: &RawContainerStatus<'_>) -> Option<FailedContainer> {
+fn failed(container: &ContainerStatus<'_, PodRecord>) -> Option<FailedContainer> {
     let exit_code = container.state.terminated.as_ref()?.exit_code;
     (exit_code != 0).then(|| FailedContainer {
-        name: CompactString::new(&*container.name),
+        name: container.name.to_compact(),
         exit_code,
     })
-}
-
-/// An annotated count; 0 if it is not a number.
-fn count(text: Option<&Text<'_>>) -> u32 {
-    let count = text.and_then(|text| text.parse::<i32>().ok());
-    count.map_or(0, |count| u32::try_from(count).unwrap_or(0))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::{Object, PodDecoder};
-    use lakh_model::TRACKING_FINALIZER;
+    use lakh_model::{FailureCounts, TRACKING_FINALIZER};
 
     fn facts(status: &str, meta: &str) -> Option<FailureFacts> {
         let json = format!(

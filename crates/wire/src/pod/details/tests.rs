@@ -11,9 +11,9 @@ const UID: &str = "0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9";
 
 #[test]
 fn a_pod_of_a_real_server_is_the_same_in_both() {
-    let whole = include_bytes!("../../../../tests/fixtures/pod.pb");
+    let whole = include_bytes!("../../../../../tests/fixtures/pod.pb");
     let message = crate::protobuf::object(whole).expect("an object");
-    let json = include_str!("../../../../tests/fixtures/pod.json");
+    let json = include_str!("../../../../../tests/fixtures/pod.json");
     let pod = read(Object::Json(json));
     assert_eq!(read(Object::Protobuf(message)), pod);
     assert!(pod.index.is_some() && pod.owner.is_some() && !pod.node.is_empty());

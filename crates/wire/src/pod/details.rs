@@ -1,23 +1,23 @@
 //! Decodes the parts of a Pod that explain to users why its Job is stuck or fails: reasons, messages, nodes, times.
 //!
-//! The controller's own decoder (`pod`) keeps less, because it decodes each Pod many times. Must not: keep fields that
-//! no user sees, such as volumes.
+//! Must not: keep fields that no user sees, such as volumes.
 
-mod protobuf;
 #[cfg(test)]
 mod tests;
 
 use compact_str::CompactString;
-use serde::Deserialize;
 use smallvec::SmallVec;
 
 use lakh_model::{EndCause, PodEnd, PodPhase, Time, Uid};
 
 use super::{
+    DISRUPTION_TARGET,
+    view::{ContainerStatus, PodCondition, PodLine, PodView, TerminatedContainer},
+};
+use crate::{
     Object, OddAnswer,
-    json::{self, Text},
-    pod::{RawPodAnnotations, RawTimestamp},
-    protobuf::{ProtobufMessage as _, Value},
+    field::{Text, Timestamp},
+    json,
 };
 
 /// The fields of one Pod that explain its state to users.
@@ -121,17 +121,13 @@ const ERROR: &str = "Error";
 impl PodDetails {
     /// Decodes a Pod.
     pub fn read(object: Object<'_>) -> Result<Self, OddAnswer> {
-        let pod = match object {
-            Object::Json(json) => serde_json::from_str(json)?,
-            Object::Protobuf(message) => RawPodDetails::read(Value::Bytes(message))?,
-        };
-        pod.keep().ok_or(OddAnswer::Identity)
+        Self::project(&PodView::decode(object)?).ok_or(OddAnswer::Identity)
     }
 
     /// Decodes the Pod in a line of a watch, in one pass.
     pub fn read_line(line: &[u8]) -> Result<Self, OddAnswer> {
-        let RawPodLine { object } = json::read(line)?;
-        object.keep().ok_or(OddAnswer::Identity)
+        let PodLine { object, .. } = json::read(line)?;
+        Self::project(&object).ok_or(OddAnswer::Identity)
     }
 
     /// The condition of this type, if it is among the kept ones.
@@ -155,7 +151,7 @@ impl PodDetails {
         if !self.reason.is_empty() {
             return of_pod(&self.reason, &self.message);
         }
-        let disrupted = self.condition("DisruptionTarget");
+        let disrupted = self.condition(DISRUPTION_TARGET);
         if let Some(disrupted) = disrupted.filter(|it| it.holds) {
             return of_pod(&disrupted.reason, &disrupted.message);
         }
@@ -200,197 +196,79 @@ impl PodDetails {
     }
 }
 
-/// A line of a watch of Pods.
-#[derive(Deserialize)]
-#[serde(bound(deserialize = "'de: 'a"))]
-struct RawPodLine<'a> {
-    object: RawPodDetails<'a>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
-struct RawPodDetails<'a> {
-    metadata: RawDetailsMetadata<'a>,
-    spec: RawDetailsSpec<'a>,
-    status: RawDetailsStatus<'a>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
-struct RawDetailsMetadata<'a> {
-    name: Text<'a>,
-    uid: Text<'a>,
-    creation_timestamp: RawTimestamp,
-    deletion_timestamp: RawTimestamp,
-    finalizers: SmallVec<[Text<'a>; 2]>,
-    owner_references: SmallVec<[RawDetailsOwner<'a>; 1]>,
-    annotations: RawPodAnnotations<'a>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
-struct RawDetailsOwner<'a> {
-    uid: Text<'a>,
-    controller: Option<bool>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
-struct RawDetailsSpec<'a> {
-    node_name: Text<'a>,
-    scheduling_gates: Vec<RawGate<'a>>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
-struct RawGate<'a> {
-    name: Text<'a>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
-struct RawDetailsStatus<'a> {
-    phase: Text<'a>,
-    reason: Text<'a>,
-    message: Text<'a>,
-    start_time: RawTimestamp,
-    conditions: SmallVec<[RawDetailsCondition<'a>; 6]>,
-    container_statuses: SmallVec<[RawContainerDetails<'a>; 2]>,
-    init_container_statuses: Vec<RawContainerDetails<'a>>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
-struct RawDetailsCondition<'a> {
-    #[serde(rename = "type")]
-    kind: Text<'a>,
-    status: Text<'a>,
-    last_transition_time: RawTimestamp,
-    reason: Text<'a>,
-    message: Text<'a>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
-struct RawContainerDetails<'a> {
-    name: Text<'a>,
-    #[serde(deserialize_with = "json::count")]
-    restart_count: u32,
-    state: RawDetailsState<'a>,
-    last_state: RawDetailsState<'a>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
-struct RawDetailsState<'a> {
-    waiting: Option<RawWaiting<'a>>,
-    terminated: Option<RawEnd<'a>>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
-struct RawWaiting<'a> {
-    reason: Text<'a>,
-    message: Text<'a>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
-struct RawEnd<'a> {
-    exit_code: i32,
-    signal: i32,
-    reason: Text<'a>,
-    message: Text<'a>,
-    finished_at: RawTimestamp,
-}
-
-fn time(stamp: RawTimestamp) -> Option<Time> {
-    (stamp.0 > 0).then(|| Time::from_secs(stamp.0.into()))
-}
-
-fn compact(text: &Text<'_>) -> CompactString {
-    CompactString::new(&**text)
-}
-
-impl RawPodDetails<'_> {
-    fn keep(&self) -> Option<PodDetails> {
-        let Self {
+impl PodDetails {
+    fn project(pod: &PodView<'_, Self>) -> Option<Self> {
+        let PodView {
             metadata,
             spec,
             status,
-        } = self;
-        let mut owners = metadata.owner_references.iter();
-        let owner = owners.find(|owner| owner.controller == Some(true));
-        let count = |text: &Option<Text<'_>>| {
-            let count = text.as_ref().and_then(|text| text.parse::<u32>().ok());
-            count.unwrap_or(0)
-        };
-        let annotations = &metadata.annotations;
-        let index = annotations.index.as_ref();
-        let ignored = count(&annotations.ignored_failures);
+        } = pod;
+        let owner = metadata.controller();
+        let index = metadata.annotations.index.as_ref();
         let conditions = status.conditions.iter();
         let inits = status.init_container_statuses.iter();
         let containers = inits.chain(&status.container_statuses);
-        Some(PodDetails {
-            name: compact(&metadata.name),
+        let gates = spec.scheduling_gates.0.iter();
+        Some(Self {
+            name: metadata.name.to_compact(),
             uid: Uid::parse(&metadata.uid)?,
             owner: owner.and_then(|owner| Uid::parse(&owner.uid)),
             index: index.and_then(|text| text.parse().ok()),
-            failures_before: count(&annotations.failures).saturating_add(ignored),
-            created: time(metadata.creation_timestamp),
-            deletion: time(metadata.deletion_timestamp),
-            finalizers: metadata.finalizers.iter().map(compact).collect(),
-            node: compact(&spec.node_name),
-            started: time(status.start_time),
-            gates: spec
-                .scheduling_gates
-                .iter()
-                .map(|it| compact(&it.name))
+            failures_before: metadata.annotations.failure_counts().total(),
+            created: metadata.creation_timestamp.time(),
+            deletion: metadata.deletion_timestamp.and_then(Timestamp::time),
+            finalizers: metadata.finalizers.iter().map(Text::to_compact).collect(),
+            node: spec.node_name.to_compact(),
+            started: status.start_time.0.time(),
+            gates: gates.map(|gate| gate.name.to_compact()).collect(),
+            phase: PodPhase::parse(&status.phase),
+            reason: status.reason.0.to_compact(),
+            message: status.message.0.to_string(),
+            conditions: conditions
+                .filter_map(PodConditionDetails::project)
                 .collect(),
-            phase: PodPhase::of(&status.phase),
-            reason: compact(&status.reason),
-            message: status.message.to_string(),
-            conditions: conditions.filter_map(RawDetailsCondition::keep).collect(),
-            containers: containers.map(RawContainerDetails::keep).collect(),
+            containers: containers.map(ContainerDetails::project).collect(),
         })
     }
 }
 
-impl RawDetailsCondition<'_> {
-    fn keep(&self) -> Option<PodConditionDetails> {
-        let holds = self.status == "True";
-        let is_well = holds && self.kind != "DisruptionTarget" && self.kind != "Ready";
-        (!is_well).then(|| PodConditionDetails {
-            kind: compact(&self.kind),
+impl PodConditionDetails {
+    fn project(condition: &PodCondition<'_, PodDetails>) -> Option<Self> {
+        let holds = condition.status == "True";
+        let is_well = holds && condition.kind != DISRUPTION_TARGET && condition.kind != "Ready";
+        (!is_well).then(|| Self {
+            kind: condition.kind.to_compact(),
             holds,
-            since: time(self.last_transition_time),
-            reason: compact(&self.reason),
-            message: self.message.to_string(),
+            since: condition.last_transition_time.time(),
+            reason: condition.reason.0.to_compact(),
+            message: condition.message.0.to_string(),
         })
     }
 }
 
-impl RawContainerDetails<'_> {
-    fn keep(&self) -> ContainerDetails {
-        let waiting = self.state.waiting.as_ref();
-        ContainerDetails {
-            name: compact(&self.name),
-            restarts: self.restart_count,
-            waiting: waiting.map(|it| (compact(&it.reason), it.message.to_string())),
-            ended: self.state.terminated.as_ref().map(RawEnd::keep),
-            ended_before: self.last_state.terminated.as_ref().map(RawEnd::keep),
+impl ContainerDetails {
+    fn project(container: &ContainerStatus<'_, PodDetails>) -> Self {
+        let waiting = container.state.waiting.0.as_ref();
+        let ended = container.state.terminated.as_ref();
+        let ended_before = container.last_state.0.terminated.as_ref();
+        Self {
+            name: container.name.to_compact(),
+            restarts: container.restart_count.0,
+            waiting: waiting.map(|it| (it.reason.to_compact(), it.message.to_string())),
+            ended: ended.map(ContainerEnd::project),
+            ended_before: ended_before.map(ContainerEnd::project),
         }
     }
 }
 
-impl RawEnd<'_> {
-    fn keep(&self) -> ContainerEnd {
-        ContainerEnd {
-            exit_code: self.exit_code,
-            signal: self.signal,
-            reason: compact(&self.reason),
-            message: self.message.to_string(),
-            at: time(self.finished_at),
+impl ContainerEnd {
+    fn project(end: &TerminatedContainer<'_, PodDetails>) -> Self {
+        Self {
+            exit_code: end.exit_code,
+            signal: end.signal.0,
+            reason: end.reason.0.to_compact(),
+            message: end.message.0.to_string(),
+            at: end.finished_at.time(),
         }
     }
 }
