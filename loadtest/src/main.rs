@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_documents_tell_to_run_is_understood() {
+    fn documented_commands_are_parsed() {
         let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
         let mut count = 0;
         for document in DOCUMENTS {

@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn who_shares_does_so_by_a_lease_and_has_no_other_shards() {
+    fn sharing_needs_a_lease_and_excludes_shards() {
         let partition = |by| Partition { ranges: 8, by };
         let shared = election(&["--replicas-share=8"]).expect("good flags");
         let shared = shared.expect("an election");

@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn who_names_no_mode_meets_no_built_in_controller() {
+    fn the_default_mode_avoids_the_built_in_controller() {
         let modes = |flags: &[&str]| {
             let flags = [&["lakh"], flags].concat();
             let flags = Flags::try_parse_from(flags).expect("good flags").tunables;
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn as_many_as_upstream_are_worked_on_at_once_unless_somebody_says_how_many() {
+    fn concurrent_syncs_default_to_upstreams_numbers() {
         let workers = |flags: &[&str]| {
             let flags = [&["lakh"], flags].concat();
             let flags = Flags::try_parse_from(flags).expect("good flags");

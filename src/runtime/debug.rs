@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_this_machine_is_told_and_only_under_its_own_name() {
+    async fn only_loopback_clients_with_a_loopback_host_are_answered() {
         let ask = async |is_exposed, from: &str, host: &str| {
             let debug = DebugJobs::new(Arc::default(), is_exposed);
             let request = Request::get("/debug/jobs").header(header::HOST, host);
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_proxy_hands_on_is_not_from_this_machine() {
+    fn proxied_requests_are_not_loopback() {
         let here = IpAddr::V4(Ipv4Addr::LOCALHOST);
         let is_local = |name: &str| {
             let request = Request::get("/debug/jobs").header(header::HOST, "localhost:8080");

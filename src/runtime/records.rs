@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn words_and_queries_are_wishes_or_are_told_what_is_wrong() {
+    fn paths_and_queries_are_parsed_or_refused_with_a_reason() {
         assert_eq!(read("events", ""), None);
         assert_eq!(
             read("indexes", ""),

@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_reads_slowly_is_told_all_and_who_takes_nothing_is_left() {
+    async fn a_slow_reader_gets_everything_and_a_stuck_one_is_dropped() {
         let (server, mut reader) = duplex(64);
         let (began, is_followed) = (Instant::now(), AtomicBool::new(false));
         let from = IpAddr::from([127, 0, 0, 1]);

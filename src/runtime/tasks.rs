@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_runtime_whose_timers_do_not_ring_is_stuck() {
+    fn a_runtime_without_timers_is_stuck() {
         let pulses = Pulses::default();
         let pulse = pulses.add("runtime".into(), true);
         pulse.beat();

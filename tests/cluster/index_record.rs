@@ -91,7 +91,7 @@ async fn start(client: &Client, options: Options) -> (Controller, SocketAddr) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_record_stays_when_pods_are_gone_and_is_told_in_each_form() {
+async fn a_record_outlives_pods_and_is_served_in_each_format() {
     for shards in [1, 2] {
         record_stays(shards).await;
     }
@@ -236,7 +236,7 @@ async fn record_stays(shards: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn status_tells_the_last_failures_of_any_job_also_while_it_is_watched() {
+async fn status_shows_recorded_failures_also_with_watch() {
     let cluster = cluster(Duration::from_millis(50)).await;
     let client = client(&cluster).await;
     let (controller, address) = start(&client, Options::default()).await;
@@ -372,7 +372,7 @@ async fn failures_are_summed_up_for_jobs_that_ask_or_for_all() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_annotation_that_cannot_be_read_is_told() {
+async fn an_invalid_annotation_is_reported() {
     let cluster = cluster(Duration::from_millis(50)).await;
     let client = client(&cluster).await;
     let (controller, _) = start(&client, Options::default()).await;
@@ -392,7 +392,7 @@ async fn an_annotation_that_cannot_be_read_is_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn metrics_are_told_of_single_jobs_that_ask_as_long_as_they_are_there() {
+async fn per_job_metrics_exist_as_long_as_their_jobs() {
     let cluster = cluster(Duration::from_millis(50)).await;
     let client = client(&cluster).await;
     let (controller, _) = start(&client, Options::default()).await;

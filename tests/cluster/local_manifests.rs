@@ -65,7 +65,7 @@ fn write(folder: &TempDir, name: &str, text: impl AsRef<[u8]>) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_cluster_gave_out_runs_again() {
+async fn exported_objects_run_again() {
     let cluster = support::cluster(Duration::ZERO).await;
     let controller = support::controller(&cluster).await;
     let client = support::client(&cluster).await;

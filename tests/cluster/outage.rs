@@ -29,7 +29,7 @@ async fn start(state: &Path, port: u16) -> EmbeddedCluster {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_outage_is_told_and_survived() {
+async fn an_outage_is_reported_and_survived() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(name);
     let first = start(&path("state"), 0).await;

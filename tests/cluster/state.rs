@@ -42,7 +42,7 @@ fn version(object: &Value) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_there_is_there_again() {
+async fn a_restart_restores_all_objects() {
     let folder = tempfile::tempdir().expect("a folder");
     let first = start(folder.path()).await;
     let client = support::client(&first).await;

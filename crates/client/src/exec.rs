@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_is_of_no_use_is_told() {
+    fn useless_plugin_output_is_reported() {
         for (status, why) in [
             ("{}", "neither a token nor"),
             ("null", "neither a token nor"),

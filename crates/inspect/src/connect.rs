@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_problem_says_what_to_do_in_one_line() {
+    fn a_problem_has_a_remedy_on_one_line() {
         let refused = ApiError::no_answer("Connection refused (os error 111)");
         let said = server_problem("http://127.0.0.1:4711/", &refused);
         assert!(said.contains("lakh local starts one"), "{said}");

@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_set_is_refused_with_a_reason() {
+    fn invalid_gates_are_refused_with_a_reason() {
         let says = |text: &str, what: &str| {
             let why = Gates::parse(text).expect_err("no good");
             assert!(why.contains(what), "{text}: {why}");

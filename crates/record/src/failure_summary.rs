@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn it_tells_how_many_failed_of_what_the_most_frequent_first() {
+    fn the_summary_lists_causes_by_frequency() {
         let mut summary = FailureSummary::new(0, at(0).wall);
         let causes = [
             (8, EndCause::new(None, "Evicted")),
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn people_are_told_rarely_and_more_and_more_so() {
+    fn reports_come_at_growing_intervals() {
         let mut summary = FailureSummary::new(0, at(0).wall);
         assert_eq!(summary.poll_report(false, at(0)), None);
         assert_eq!(summary.poll_timeout(), None, "nobody wakes for nothing");
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_wakes_only_for_failures_that_nobody_was_told_of() {
+    fn a_job_wakes_only_for_unreported_failures() {
         let mut summary = FailureSummary::new(0, at(0).wall);
         summary.pod_failed(&EndCause::new(Some(1), ""));
         assert_eq!(summary.poll_report(false, at(0)), None);

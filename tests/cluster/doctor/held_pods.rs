@@ -52,7 +52,7 @@ async fn complete(client: &Client, job: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pods_that_nobody_frees_are_found_and_freed_and_no_others() {
+async fn stuck_pods_are_found_and_released_and_no_others() {
     let cluster = old_cluster(Duration::from_secs(20 * 60)).await;
     let client = client(&cluster).await;
     let (_folder, config) = support::kubeconfig(&cluster);

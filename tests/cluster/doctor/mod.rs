@@ -145,7 +145,7 @@ async fn where_all_is_well_nothing_is_found() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_manager_that_nobody_serves_and_a_status_that_two_write() {
+async fn an_unserved_manager_and_a_contested_status_are_found() {
     let cluster = old_cluster(Duration::from_secs(600)).await;
     let client = client(&cluster).await;
     let (_folder, config) = support::kubeconfig(&cluster);
@@ -291,7 +291,7 @@ async fn create_account(kubeconfig: &Path) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rights_are_those_of_whoever_looks_or_of_an_account() {
+async fn rights_are_those_of_the_user_or_of_an_account() {
     const TOKENS: &str = "secret,ann,1,\"system:masters\"\nguest,bob,2,\"readers\"\n\
         pod,system:serviceaccount:lakh-system:lakh,3,\"system:serviceaccounts\"\n";
     let options = ClusterOptions {
@@ -355,7 +355,7 @@ async fn rights_are_those_of_whoever_looks_or_of_an_account() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_seen_is_said_and_changes_no_exit_code() {
+async fn unreadable_kinds_are_reported_without_changing_the_exit_code() {
     let cluster = cluster(LONG).await;
     let (folder, config) = support::kubeconfig(&cluster);
     let controller = Logged::start(&config, folder.path().join("log"), &[]);

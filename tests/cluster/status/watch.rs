@@ -92,7 +92,7 @@ async fn the_time_may_run_out_and_the_job_be_deleted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_may_not_watch_asks_again_and_again() {
+async fn without_the_right_to_watch_status_polls() {
     let cluster = cluster(Duration::from_secs(1)).await;
     let client = client(&cluster).await;
     let controller = support::controller(&cluster).await;

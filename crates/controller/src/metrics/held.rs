@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_share_is_what_was_set_last_and_nothing_is_left_of_it() {
+    fn a_gauge_contribution_is_the_last_value_and_is_removed_on_drop() {
         let gauges = HeldGauges::registered(&mut Registry::default());
         let told = || {
             let jobs = gauges.jobs.iter().map(Gauge::get);

@@ -157,7 +157,7 @@ mod tests {
     use lakh_clock::instant;
 
     #[test]
-    fn turns_under_way_are_told_of_by_how_long_they_have_taken() {
+    fn running_syncs_are_reported_with_their_duration() {
         let mut registry = Registry::default();
         let families = QueueFamilies::registered(&mut registry);
         let (jobs, other) = (families.of("job"), families.of("cronjob"));

@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_over_when_nobody_else_did_what_was_to_be_done() {
+    fn a_contest_ends_when_the_other_controller_is_idle() {
         let mut contest = Contest::default();
         for secs in 1..3 {
             contest.foreign_status(at(secs));

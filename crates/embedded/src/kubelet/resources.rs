@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_asks_for_what_runs_at_once() {
+    fn a_pod_requests_the_sum_of_concurrent_containers() {
         let asks = |cpu: &str| serde_json::json!({"requests": {"cpu": cpu}});
         let mut pod = serde_json::json!({"spec": {
             "containers": [{"resources": asks("1")}, {"resources": asks("500m")}, {}],

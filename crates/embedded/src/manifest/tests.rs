@@ -179,7 +179,7 @@ status: {succeeded: 1}
 ";
 
 #[test]
-fn what_a_server_has_set_is_removed_from_an_exported_object() {
+fn server_set_fields_are_removed_from_an_exported_object() {
     let cleared = |text: &str| {
         let mut documents = load(&[Source::new("f.yaml", text)]).expect(text);
         let mut document = documents.remove(0);
@@ -393,7 +393,7 @@ fn a_bomb_of_aliases_is_an_error() {
 }
 
 #[test]
-fn kinds_have_paths_or_are_told_apart_from_mistakes() {
+fn kinds_have_paths_and_typos_are_detected() {
     let cases = [
         (
             "{apiVersion: batch/v1, kind: Job, metadata: {name: a}}",
@@ -477,7 +477,7 @@ fn kinds_have_paths_or_are_told_apart_from_mistakes() {
 }
 
 #[test]
-fn a_refusal_is_told_by_field() {
+fn a_refusal_is_reported_by_field() {
     let text = format!("---\n{JOB}");
     let documents = load(&[Source::new("job.yaml", text)]).expect("a Job");
     let mut in_list = documents[0].clone();

@@ -193,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn indexes_are_told_by_what_they_failed_of_last() {
+    fn indexes_are_grouped_by_their_last_failure() {
         let rows = r#"[{"index":0,"state":"failed","known":true,"tries":3,"last":{"outcome":"failed",
             "exitCode":137,"reason":"OOMKilled","node":"n-1","started":null,"ended":"2026-11-26T02:59:00Z"}},
             {"index":4,"state":"failed","known":false},
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_without_a_scheme_is_told_to_be_none() {
+    fn a_controller_url_needs_a_scheme() {
         let told = controller("127.0.0.1:8080").map(|_| ());
         let why = told.expect_err("no URL").to_string();
         assert!(why.contains("--controller 127.0.0.1:8080"), "{why}");

@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_terminal_can_do_follows_from_its_name_and_the_locale() {
+    fn terminal_features_follow_from_its_name_and_the_locale() {
         for (term, colour) in [
             ("xterm-256color", true),
             ("screen", true),

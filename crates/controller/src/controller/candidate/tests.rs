@@ -248,7 +248,7 @@ fn a_lease_that_another_took_is_lost_to_that_one() {
 }
 
 #[test]
-fn a_success_that_is_no_lease_gives_nobody_the_lead() {
+fn a_success_response_without_a_lease_does_not_make_a_leader() {
     let mut world = World::new("");
     world.run(30, Server::IsForeign);
     assert!(!world.leads());

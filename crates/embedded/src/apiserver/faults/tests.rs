@@ -75,7 +75,7 @@ fn outcome(faults: &mut Faults, text: &str) -> String {
 }
 
 #[test]
-fn each_fault_decides_what_becomes_of_a_request() {
+fn each_fault_decides_the_outcome_of_a_request() {
     let create = &format!("POST {PODS}");
     let list = &format!("GET {PODS}");
     let watch = &format!("GET {PODS}?watch=true");
@@ -311,7 +311,7 @@ fn rules_are_shown_as_they_can_be_sent() {
 }
 
 #[test]
-fn stale_reads_show_what_was() {
+fn stale_reads_return_an_older_state() {
     let mut server = ApiServer::new(1, Limits::default(), Time::default());
     let maps = "/api/v1/namespaces/default/configmaps";
     let mut call = |method: &str, path: &str, body: &str, changes: Option<u64>| {

@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_mean_what_they_mean_to_an_api_server() {
+    fn webhook_rules_match_like_an_api_server() {
         let table = [
             (rule("CREATE UPDATE", "", "pods"), true, false),
             (rule("*", "*", "*/*"), true, true),
