@@ -473,7 +473,7 @@ async fn without_the_right_to_ask_it_says_so() {
     let (head, why) = ask(world.page, "GET /ui/viewer", &[ANN], "");
     assert!(head.starts_with("HTTP/1.1 502 "), "{head}");
     assert!(
-        why.contains("lakh itself may not ask whose tokens are"),
+        why.contains("lakh lacks the right to create tokenreviews"),
         "{why}"
     );
     // Nobody is shown anything for want of an answer.
