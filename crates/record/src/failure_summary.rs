@@ -109,16 +109,13 @@ impl FailureSummary {
         let rest = rest.iter().map(|(_, count)| count);
         let others = rest.fold(self.others, |sum, count| sum.saturating_add(*count));
         if others > 0 {
-            parts.push(format!("{others} of other causes"));
+            parts.push(format!("{others} with other causes"));
         }
         let pods = if self.failed == 1 { "Pod" } else { "Pods" };
         let mut message = format!("{} {pods} failed: {}", self.failed, parts.join(", "));
         if let Some(since) = self.counts_since {
             let since = since.to_rfc3339();
-            let _ = write!(
-                message,
-                "; Pods that were gone by {since} are not among them"
-            );
+            let _ = write!(message, "; Pods deleted before {since} are not included");
         }
         message
     }
@@ -204,8 +201,7 @@ mod tests {
         assert_eq!(summary.causes.len(), CAUSES);
         let message = message(summary.poll_report(true, at(9))).expect("it tells");
         assert!(
-            message
-                .contains(", 99992 of other causes; Pods that were gone by 1970-01-12T13:46:40Z")
+            message.contains(", 99992 with other causes; Pods deleted before 1970-01-12T13:46:40Z")
         );
         assert!(message.len() < 1024, "the limit of an Event's message");
     }

@@ -36,8 +36,8 @@ impl Unserved {
         self.is_told = true;
         let patience = format_go_duration(PATIENCE);
         let message = format!(
-            "No controller has taken up this Job for {patience}: spec.managedBy is {name:?}; is it spelled right, and \
-             does that controller run?"
+            "No controller has started this Job for {patience}. Check that spec.managedBy, {name:?}, is spelled correctly and that this \
+             controller runs"
         );
         (Some(Report::warning("UnservedManagedBy", &message)), None)
     }
