@@ -167,7 +167,10 @@ fn answer(question: &Question, told: Vec<JobDescription>) -> (StatusCode, String
     if let Question::Job(key) = question
         && told.is_empty()
     {
-        return (StatusCode::NOT_FOUND, format!("no Job {key} is known"));
+        return (
+            StatusCode::NOT_FOUND,
+            format!("this controller has no Job {key}"),
+        );
     }
     // Several Jobs may have had one name: the deleted ones have Pods left.
     let mut jobs: Vec<Value> = told.into_iter().map(|told| told.job).collect();

@@ -86,7 +86,7 @@ pub(super) async fn serve(
     let listener = match TcpListener::from_std(listener) {
         Ok(listener) => listener,
         Err(error) => {
-            tracing::warn!(%error, "connection not accepted");
+            tracing::warn!(%error, "could not accept a connection");
             return;
         }
     };
@@ -96,7 +96,7 @@ pub(super) async fn serve(
         let (stream, from) = match listener.accept().await {
             Ok((stream, from)) => (stream, from.ip()),
             Err(error) => {
-                tracing::warn!(%error, "connection not accepted");
+                tracing::warn!(%error, "could not accept a connection");
                 // If descriptors are exhausted, the next connection needs that of the oldest.
                 make_room(&mut open, 0);
                 sleep(ACCEPT_PAUSE).await;

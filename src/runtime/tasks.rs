@@ -46,7 +46,7 @@ pub(super) struct Tasks {
 
 /// A loop of the controller has ended, and with it the controller.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{task} {how}; the controller cannot go on without")]
+#[error("{task} {how}; the controller cannot continue without it")]
 pub struct TaskEnded {
     task: Name,
     how: End,

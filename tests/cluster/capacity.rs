@@ -197,7 +197,7 @@ fn a_capacity_that_makes_no_sense_is_refused() {
     for (capacity, complaint) in [
         ("cpu=many", "cpu=many: not a quantity"),
         ("disk=1", "there is no resource \"disk\""),
-        ("8", "\"8\" is not of the form RESOURCE=QUANTITY"),
+        ("8", "\"8\" must be RESOURCE=QUANTITY"),
     ] {
         let output = run(&["local", "--node-capacity", capacity]);
         assert!(!output.status.success(), "{capacity}");

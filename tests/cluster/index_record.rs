@@ -186,10 +186,7 @@ async fn record_stays(shards: usize) {
     let (code, _) = asked(address, "/debug/jobs/default/nobody/indexes.csv");
     assert_eq!(code, 404);
     let (code, why) = asked(address, "/debug/jobs/default/a/indexes?from=x");
-    assert_eq!(
-        (code, why.as_str()),
-        (400, "from=x: a whole number is needed")
-    );
+    assert_eq!((code, why.as_str()), (400, "from=x: invalid number"));
 
     let (_folder, config) = kubeconfig(&cluster);
     let config = config.to_str().expect("a path");
@@ -313,7 +310,7 @@ async fn only_some_exports_are_sent_at_once() {
     let are_sent = lines.iter().all(|line| line.contains(" 200 "));
     assert!(are_sent, "{lines:?}");
     let (code, why) = asked(address, "/debug/jobs/default/a/indexes.csv");
-    let told = "8 exports are being sent; try again when one has ended";
+    let told = "8 exports are in progress; retry when one has finished";
     assert_eq!((code, why.as_str()), (503, told));
     assert!(is_kept(), "a page of JSON is no export");
     // A closed export makes room.
@@ -384,7 +381,7 @@ async fn an_invalid_annotation_is_reported() {
     let events = events_when(&client, "a", "InvalidAnnotation").await;
     assert_eq!(
         events[0]["message"],
-        "annotation lakh.dev/index-record: \"on\" is neither \"true\" nor \"false\"; it is taken for \"false\""
+        "annotation lakh.dev/index-record: \"on\" is neither \"true\" nor \"false\"; lakh treats it as \"false\""
     );
     job_when(&client, "a", |job| is(job, "Failed")).await;
     controller.stop().await;

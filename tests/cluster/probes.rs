@@ -212,7 +212,7 @@ async fn a_server_that_is_not_there_yet_is_waited_for() {
     tokio::task::block_in_place(|| {
         ask_until(address, "/livez", is_ok);
         let why = format!(
-            "[-]caches failed: not filled yet of cronjobs, jobs, pods: API server http://{server}/: "
+            "[-]caches failed: no complete list of cronjobs, jobs, pods: API server http://{server}/: "
         );
         let answer = ask_until(address, "/readyz", |answer| answer.contains(&why));
         assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");

@@ -204,7 +204,7 @@ fn arguments(documents: &[Document], components: &[&str]) -> Vec<String> {
 
 /// Requests the UI with a token.
 async fn see_the_page(log: &Path) {
-    const SHOWN: &str = "the page is shown to who brings a token";
+    const SHOWN: &str = "serving /ui to clients with a bearer token";
     let address = || {
         let log = fs::read_to_string(log).ok()?;
         let line = log.lines().find(|line| line.contains(SHOWN))?;

@@ -102,7 +102,7 @@ impl Replica {
 
     /// Its name in the roster.
     fn identity(&self) -> Option<String> {
-        let line = self.process.says("writing waits", None)?;
+        let line = self.process.says("waiting for ranges", None)?;
         line["identity"].as_str().map(str::to_owned)
     }
 

@@ -209,7 +209,7 @@ async fn a_damaged_file_is_refused() {
         client.post(CONFIG_MAPS, body).await.expect("an answer");
     }
     let said = refused(folder.path());
-    assert!(said.contains("somebody else has it open"), "{said}");
+    assert!(said.contains("another process uses it"), "{said}");
     cluster.shutdown().await;
     let file = folder.path().join("objects.redb");
     let whole = fs::read(&file).expect("the file is there");

@@ -541,7 +541,7 @@ fn stages_that_make_no_sense_are_named_with_file_object_and_field() {
         format!("{head}spec: {{{spec}}}\n")
     };
     let cases = [
-        ("", "f.yaml: there is no Stage in it"),
+        ("", "f.yaml: no Stage found"),
         (JOB, "Job pi: apiVersion: must be sim.lakh.dev/v1alpha1"),
         (
             &stage("endd: {}"),
@@ -573,11 +573,11 @@ fn stages_that_make_no_sense_are_named_with_file_object_and_field() {
         ),
         (
             &stage("initContainers: [{name: i}, {name: i, delay: 1s}]"),
-            "Stage s: spec.initContainers[1].name: means the same containers as an earlier entry",
+            "Stage s: spec.initContainers[1].name: selects the same containers as an earlier entry",
         ),
         (
             &stage("sidecars: [{delay: 1s}, {name: s}, {exitCode: 0}]"),
-            "Stage s: spec.sidecars[2].name: means the same containers as an earlier entry",
+            "Stage s: spec.sidecars[2].name: selects the same containers as an earlier entry",
         ),
         (
             &stage("sidecars: [{exitCode: 0, reason: OOMKilled}]"),
@@ -589,7 +589,7 @@ fn stages_that_make_no_sense_are_named_with_file_object_and_field() {
         ),
         (
             &stage("containers: [{name: a}, {name: a}]"),
-            "Stage s: spec.containers[1].name: means the same containers as an earlier entry",
+            "Stage s: spec.containers[1].name: selects the same containers as an earlier entry",
         ),
         (
             &stage("containers: [{reason: OOMKilled}]"),

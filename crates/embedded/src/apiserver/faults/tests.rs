@@ -227,10 +227,10 @@ fn events_come_twice_and_later() {
 #[test]
 fn rules_that_make_no_sense_are_refused_by_field() {
     let cases = [
-        ("", "fault: there is no \"\"; there are latency"),
+        ("", "fault: unknown fault \"\"; known are latency"),
         (
             "boredom",
-            "fault: there is no \"boredom\"; there are latency",
+            "fault: unknown fault \"boredom\"; known are latency",
         ),
         ("latency", "delay: is missing"),
         (
@@ -244,11 +244,11 @@ fn rules_that_make_no_sense_are_refused_by_field() {
             "code: invalid type: string \"often\", expected u16",
         ),
         ("drop-after=1s", "fault: drop-after has no value"),
-        ("drop-after,delay=1s", "delay: is not for this fault"),
-        ("stale=1,code=500", "code: is not for this fault"),
+        ("drop-after,delay=1s", "delay: does not apply to this fault"),
+        ("stale=1,code=500", "code: does not apply to this fault"),
         (
             "latency=1s,retryAfter=1s",
-            "retryAfter: is not for this fault",
+            "retryAfter: does not apply to this fault",
         ),
         (
             "stale=1,probability=2",
@@ -256,11 +256,11 @@ fn rules_that_make_no_sense_are_refused_by_field() {
         ),
         (
             "partition,times=1",
-            "times: is not for a partition; say for how long",
+            "times: does not apply to a partition, which needs a duration",
         ),
         ("stale=1,verb=get", "verb: unknown field `verb`"),
         ("stale=1,times", "times: must be FIELD=VALUE"),
-        ("stale=1,times=1,times=2", "times: is there twice"),
+        ("stale=1,times=1,times=2", "times: is given twice"),
     ];
     for (text, want) in cases {
         let error = text.parse::<Rule>().expect_err(text).to_string();
