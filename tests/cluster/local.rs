@@ -165,7 +165,7 @@ fn invalid_manifests_are_refused() {
     check_refused("a: [", &["document 1"]);
     check_refused("just words", &["document 1", "must be an object"]);
     check_refused(&format!("{ALWAYS}---\nkind: ["), &["document 2"]);
-    check_refused("", &["there is no Job in it"]);
+    check_refused("", &["no Job found"]);
     check_refused(
         &ALWAYS.replace("kind: Job", "kind: Jobb"),
         &["document 1", "kind", "Jobb"],

@@ -216,7 +216,7 @@ async fn an_outage_and_missing_rights_are_shown_and_top_continues() {
     terminal.screen_when("it is allowed by now", well).await;
 
     line.cut_while(async {
-        let screen = terminal.screen_with("! no news since ").await;
+        let screen = terminal.screen_with("! no update since ").await;
         assert!(screen.contains("> default/main"), "{screen}");
         create(&client, &indexed_job("second", 2, 2)).await;
     })

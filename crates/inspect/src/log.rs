@@ -18,13 +18,13 @@ use tracing_subscriber::{
     },
 };
 
-/// The form of a log's lines.
+/// Formats of the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum LogFormat {
-    /// For people; coloured on a terminal.
+    /// Text, with colours on a terminal.
     #[default]
     Text,
-    /// An object a line, for programs.
+    /// One JSON object per line.
     Json,
 }
 

@@ -296,11 +296,7 @@ async fn a_job_that_cannot_be_seen_ends_with_2() {
             &["why", "job/main", "-n", "ml"],
             "Job ml/main: not found on http://",
         ),
-        (
-            &config,
-            &["why", "pod/main"],
-            "names no Job: give NAME or job/NAME",
-        ),
+        (&config, &["why", "pod/main"], "must be NAME or job/NAME"),
         (
             &config,
             &["why", "main", "-n", "a/b"],
