@@ -66,7 +66,7 @@ impl Running {
             .args(["--max-in-flight", &load.max_in_flight.to_string()])
             .args(&load.controller_flags);
         let mut running = Self::start(&mut command)
-            .map_err(|error| format!("{}: {error}; build it, or say --lakh", binary.display()))?;
+            .map_err(|error| format!("{}: {error}; build it, or set --lakh", binary.display()))?;
         running.metrics = Some(listen);
         let is_ready =
             |answer: io::Result<(u16, String)>| answer.is_ok_and(|(code, _)| code == 200);
@@ -156,7 +156,11 @@ impl Running {
     /// Waits until the bare writer reports that it has written everything. It then stays alive, so that it can still be
     /// measured.
     pub(crate) async fn written(&mut self) -> Result<(), Box<dyn Error>> {
-        let said = self.child.stdout.take().ok_or("it was asked before")?;
+        let said = self
+            .child
+            .stdout
+            .take()
+            .ok_or("its output was already taken")?;
         let mut line = String::new();
         let read = move || BufReader::new(said).read_line(&mut line).map(|_| line);
         match tokio::task::spawn_blocking(read).await??.trim() {

@@ -68,13 +68,13 @@ pub(crate) async fn follow(client: Client, followed: Followed, news: mpsc::Sende
                 if matches!(error.kind, ErrorKind::Expired | ErrorKind::Refused) {
                     listed = Err(error);
                 } else {
-                    eprintln!("{} is watched anew: {error}", followed.path);
+                    eprintln!("watching {} again: {error}", followed.path);
                     sleep(PAUSE).await;
                 }
             }
         }
         if let Err(error) = listed {
-            eprintln!("{} is listed anew: {error}", followed.path);
+            eprintln!("relisting {}: {error}", followed.path);
             sleep(PAUSE).await;
         }
     }
@@ -121,7 +121,9 @@ async fn watch(
     let mut lines = Lines::default();
     loop {
         let piece = timeout(SILENCE, pieces.next()).await;
-        let Some(piece) = piece.map_err(|_| ApiError::no_answer("the watch went silent"))? else {
+        let Some(piece) =
+            piece.map_err(|_| ApiError::no_answer("the watch received no data in time"))?
+        else {
             return Ok(());
         };
         let mut batch = Vec::new();
@@ -174,5 +176,5 @@ async fn send_news(news: &mpsc::Sender<Vec<News>>, batch: Vec<News>) {
 }
 
 fn odd(error: impl Display) -> ApiError {
-    ApiError::no_answer(format!("odd answer: {error}"))
+    ApiError::no_answer(format!("invalid response: {error}"))
 }

@@ -33,36 +33,36 @@ const BOUND: &str = "spec.nodeName!%3D";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct KubeletArgs {
-    /// Kubeconfig of the cluster. Default: $KUBECONFIG, ~/.kube/config, or the Pod's own service
-    /// account.
+    /// Path of the cluster's kubeconfig. Default: $KUBECONFIG, ~/.kube/config, or the Pod's own ServiceAccount.
     #[arg(long, value_name = "PATH")]
     kubeconfig: Option<PathBuf>,
-    /// Context of the kubeconfig to use, instead of its current one.
+    /// Context of the kubeconfig. Default: its current context.
     #[arg(long, value_name = "NAME")]
     context: Option<String>,
-    /// How long a Pod's containers run, unless the Pod says otherwise (sim.lakh.dev/duration).
+    /// Run time of a Pod's containers, unless the Pod has the annotation sim.lakh.dev/duration.
     #[arg(long, value_name = "D", default_value = "1s", value_parser = duration)]
     pod_duration: Duration,
-    /// How long a Pod takes to start. If it then runs for 0s, only its end is written, in one write.
+    /// Time that a Pod takes to start. If it then runs for 0s, only its end is written, in one write.
     #[arg(long, value_name = "D", default_value = "0s", value_parser = duration)]
     startup_latency: Duration,
-    /// Stage file: lives of Pods, by name, index and chance (docs/stages.md); may be given more than once.
+    /// Stage file, which defines the course of Pods by name, index and probability (docs/stages.md); may be given more
+    /// than once.
     #[arg(long, value_name = "FILE")]
     stages: Vec<PathBuf>,
-    /// Seed of the stages' chances.
+    /// Seed of the random numbers for stages.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// How many nodes there shall be.
+    /// Number of nodes.
     #[arg(long, value_name = "N", default_value_t = 3)]
     nodes: usize,
-    /// What each node has room for, as in cpu=8,memory=32Gi,pods=110: Pods that find no room wait, and are
-    /// refused where others bind them (docs/embedded-cluster.md). Default: nobody looks at what Pods ask for.
+    /// Capacity of each node, as in cpu=8,memory=32Gi,pods=110. Pods that do not fit stay pending, or are rejected if
+    /// another scheduler binds them (docs/embedded-cluster.md). Default: unlimited.
     #[arg(long, value_name = "RESOURCE=QUANTITY,...")]
     node_capacity: Option<NodeCapacity>,
-    /// Bind no Pods: the cluster has a scheduler.
+    /// Leave scheduling to the cluster's scheduler.
     #[arg(long)]
     no_scheduling: bool,
-    /// Writes that may be under way at once.
+    /// Maximum number of writes in flight.
     #[arg(long, value_name = "N", default_value_t = 64)]
     max_in_flight: usize,
 }
@@ -145,7 +145,7 @@ fn apply_news(kubelet: &mut Kubelet, news: &News, now: Time) {
     match news {
         News::Applied(pod) => {
             if let Err(error) = kubelet.handle_pod(pod.as_bytes(), now) {
-                eprintln!("passes over a Pod: {error}");
+                eprintln!("skipped a Pod that cannot be decoded: {error}");
             }
         }
         News::Deleted(pod) => {

@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_later_part_is_told_alone() {
+    fn a_later_part_is_reported_separately() {
         let latencies = latencies([1000, 1000, 5, 6]);
         assert_eq!(latencies.since(2).max, 6.0);
     }

@@ -31,8 +31,7 @@ use scenario::Scenario;
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
-/// Load scenarios and their reports for lakh and other Job controllers, and hollow nodes for any
-/// cluster.
+/// Load tests and reports for lakh and other Job controllers, and hollow nodes for any cluster.
 #[derive(Debug, Parser)]
 #[command(version, max_term_width = 100)]
 struct Args {
@@ -44,11 +43,11 @@ struct Args {
 enum Command {
     #[command(flatten)]
     Load(Box<Scenario>),
-    /// Put two reports side by side, with ratios.
+    /// Compare two reports side by side, with ratios.
     Compare(report::CompareArgs),
-    /// Give the Pods of a cluster their lives, on nodes that run nothing; until interrupted.
+    /// Run hollow nodes on a cluster until interrupted: they play the course of Pods without running containers.
     Kubelet(kubelet::KubeletArgs),
-    /// Print stage files as Stage objects for kwok, those of nodes and of Pods without a stage included.
+    /// Convert stage files to Stage objects for kwok, including those of nodes and of Pods without a stage.
     Stages(stages::StagesArgs),
     /// The process behind the scenario `writer`.
     #[command(hide = true)]
@@ -116,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_documents_tell_to_run_is_understood() {
+    fn documented_commands_are_parsed() {
         let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
         let mut count = 0;
         for document in DOCUMENTS {

@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_linux_writes_is_read() {
+    fn linux_proc_files_are_parsed() {
         let stat = "4711 (odd (name) ) S 1 1 1 0 -1 4194560 10 20 0 0 250 150 7 8 20 0 9 0 99 1 2";
         let status = "Name:\todd\nVmHWM:\t    2048 kB\nVmRSS:\t    1024 kB\nThreads:\t9\n";
         let expected = Usage {

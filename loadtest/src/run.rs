@@ -142,7 +142,7 @@ pub(crate) async fn run(name: &str, scenario: &Scenario) -> Result<Report, Box<d
         && let Err(error) = target.finish().await
     {
         // A failed cleanup must not discard the measurements.
-        eprintln!("left behind on the cluster: {error}");
+        eprintln!("could not clean up the cluster: {error}");
     }
     Ok(report)
 }

@@ -17,25 +17,23 @@ pub(crate) enum Scenario {
     NonIndexed(Load),
     /// As many Jobs as Pods, one Pod each.
     SmallJobs(Load),
-    /// One Indexed Job with backoffLimitPerIndex; the first try of each of its first tenth of
-    /// indexes fails.
+    /// One Indexed Job with backoffLimitPerIndex. The first attempt of each index in the first tenth fails.
     PerIndexFailures(Load),
     /// One Indexed Job that is suspended when all its Pods run, and resumed when they are gone.
     SuspendResume(Load),
-    /// One Indexed Job, while all watches end with 410 twice a second. Embedded cluster only.
+    /// One Indexed Job while all watches end with 410 twice a second. Embedded cluster only.
     RelistStorms(Load),
-    /// One Indexed Job against a server that takes 5 ms longer for each call, or --call-latency.
-    /// Embedded cluster only.
+    /// One Indexed Job with 5 ms of extra latency per request, or that of --call-latency. Embedded cluster only.
     SlowServer(Load),
-    /// One Indexed Job that is deleted when all its Pods run; over when nothing is left of it.
+    /// One Indexed Job that is deleted when all its Pods run. The run ends when nothing of it is left.
     DeleteFullJob(Load),
-    /// One Indexed Job in full flight, and beside it a new Job of one Pod every 250 ms.
+    /// One Indexed Job with all its Pods running, and beside it a new Job of one Pod every 250 ms.
     Fairness(Load),
-    /// A tenant's Jobs of one Pod in another namespace, one every 500 ms: alone first, then beside one
-    /// Indexed Job in full flight. Each client has an identity of its own.
+    /// A tenant's Jobs of one Pod in another namespace, one every 500 ms: first alone, then beside one Indexed Job with
+    /// all its Pods running. Each client has its own identity.
     Neighbours(Neighbours),
-    /// No controller: creates the Pods of one Indexed Job, takes the finalizer off each at once,
-    /// and does nothing else. What the cluster can do at most.
+    /// No controller: creates the Pods of one Indexed Job and removes each finalizer at once. Measures the limit of the
+    /// cluster.
     Writer(Load),
 }
 
@@ -44,51 +42,50 @@ pub(crate) enum Scenario {
 pub(crate) struct Neighbours {
     #[command(flatten)]
     pub(crate) load: Load,
-    /// Kubeconfig of the tenant, who creates Jobs; needed where --kubeconfig is.
+    /// Kubeconfig of the tenant that creates the small Jobs; required with --kubeconfig.
     #[arg(long, value_name = "PATH", requires = "kubeconfig")]
     pub(crate) tenant_kubeconfig: Option<PathBuf>,
-    /// How many small Jobs there shall be before the giant.
+    /// Number of small Jobs before the giant.
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub(crate) alone: u32,
-    /// How many there shall be from its full flight on, at least: where it ends sooner they go on, so that
-    /// controllers that take longer for it and shorter can be compared over the same time.
+    /// Minimum number of small Jobs once all Pods of the giant run. If the giant ends sooner, they continue, so that
+    /// faster and slower controllers are compared over the same time.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) beside: u32,
 }
 
-/// How much of it, where, and with which controller.
+/// Size of the load, its cluster and its controller.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Load {
-    /// The total number of Pods.
+    /// Total number of Pods.
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     pub(crate) size: u32,
-    /// How many Jobs share the Pods, each as many of them. Not for scenarios about one Job.
+    /// Number of Jobs that share the Pods equally. Not for scenarios with one Job.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) jobs: u32,
-    /// How many Pods of a Job may be active at once. Default: all.
+    /// Parallelism of each Job. Default: all Pods.
     #[arg(long, value_name = "N")]
     pub(crate) parallelism: Option<u32>,
-    /// Writes that lakh, or the bare writer, may have under way at once.
+    /// Maximum number of writes in flight of lakh, or of the scenario `writer`.
     #[arg(long, value_name = "N", default_value_t = 96)]
     pub(crate) max_in_flight: usize,
-    /// How long a Pod's containers run.
+    /// Run time of a Pod's containers.
     #[arg(long, value_name = "D", default_value = "0s", value_parser = duration)]
     pub(crate) pod_duration: Duration,
-    /// The node that the Pods are made for, so that nobody has to bind them.
+    /// Node to create the Pods for, so that they need no scheduler.
     #[arg(long, value_name = "NAME")]
     pub(crate) node: Option<String>,
-    /// How much longer each call to the embedded API server takes.
+    /// Extra latency of each request to the embedded API server.
     #[arg(long, value_name = "D", value_parser = duration, conflicts_with = "kubeconfig")]
     call_latency: Option<Duration>,
-    /// Run on this cluster instead of an embedded one, in a namespace of its own.
+    /// Kubeconfig of a cluster to run on, in a new namespace, instead of an embedded cluster.
     #[arg(long, value_name = "PATH")]
     pub(crate) kubeconfig: Option<PathBuf>,
-    /// Kubeconfig of the controller that is started here, where it is to be somebody else than this
-    /// program.
+    /// Kubeconfig for the controller that this program starts, if it needs another identity.
     #[arg(long, value_name = "PATH", requires = "kubeconfig")]
     pub(crate) controller_kubeconfig: Option<PathBuf>,
-    /// Brings a hollow node for the time of the run, and makes the Pods for it; this is its kubeconfig. It
-    /// ends each Pod that runs for 0s by one write, as soon as it sees it, 64 of these at once.
+    /// Kubeconfig for a hollow node that exists during the run and gets all Pods. It ends each Pod with a run time of
+    /// 0s in one write as soon as it sees it, at most 64 at once.
     #[arg(
         long,
         value_name = "PATH",
@@ -96,54 +93,53 @@ pub(crate) struct Load {
         conflicts_with = "node"
     )]
     pub(crate) kubelet_kubeconfig: Option<PathBuf>,
-    /// Whose work is measured: lakh, started here as a process of its own, or another controller
-    /// that is at work on the cluster already.
+    /// Controller to measure: lakh, started by this program, or another controller that already runs on the cluster.
     #[arg(long, value_enum, default_value_t = Who::Lakh)]
     pub(crate) controller: Who,
-    /// The lakh binary. Default: the one beside this program.
+    /// Path of the lakh binary. Default: the one beside this program.
     #[arg(long, value_name = "PATH")]
     pub(crate) lakh: Option<PathBuf>,
-    /// Another flag for the controller that is started here, such as --controller-flag=--qps=1000; may
-    /// be given more than once. Where one of --controller-command says {kubeconfig}, it gets the path.
+    /// Extra flag for the controller that this program starts, such as --controller-flag=--qps=1000; may be given more
+    /// than once. With --controller-command, {kubeconfig} stands for the path of the kubeconfig.
     #[arg(
         long = "controller-flag",
         value_name = "FLAG",
         allow_hyphen_values = true
     )]
     pub(crate) controller_flags: Vec<String>,
-    /// A program to start as the external controller, with the flags above, on whichever cluster.
+    /// Program to start as the external controller, with the flags of --controller-flag.
     #[arg(long, value_name = "PROGRAM", conflicts_with = "controller_pid")]
     pub(crate) controller_command: Option<PathBuf>,
-    /// The external controller's process, to be measured.
+    /// Process ID of the external controller, to measure it.
     #[arg(long, value_name = "PID")]
     pub(crate) controller_pid: Option<u32>,
-    /// Another process to be measured, such as kube-apiserver=4711; may be given more than once.
+    /// Another process to measure, such as kube-apiserver=4711; may be given more than once.
     #[arg(long = "process", value_name = "NAME=PID", value_parser = Process::parse)]
     pub(crate) processes: Vec<Process>,
-    /// What spec.managedBy of the Jobs says. Default: nothing; lakh.dev/job-controller if lakh is started
-    /// here on a cluster that may have a controller of its own, and no --controller-flag names a --mode.
+    /// Value of spec.managedBy of the Jobs. Default: unset; lakh.dev/job-controller if this program starts lakh on a
+    /// cluster that may have its own controller, and no --controller-flag sets --mode.
     #[arg(long, value_name = "NAME")]
     pub(crate) managed_by: Option<String>,
-    /// Time between two samples of the time series.
+    /// Interval between samples of the time series.
     #[arg(long, value_name = "D", default_value = "200ms", value_parser = duration)]
     pub(crate) sample_period: Duration,
-    /// How long the run may take; then it is reported as it is.
+    /// Time limit of the run; after it the report has the state so far.
     #[arg(long, value_name = "D", default_value = "30m", value_parser = duration)]
     pub(crate) timeout: Duration,
-    /// Leave the namespace on the cluster, with all that is in it.
+    /// Keep the namespace and all its objects on the cluster.
     #[arg(long, requires = "kubeconfig")]
     pub(crate) keep: bool,
-    /// Where to write report.html, report.json and history.jsonl.
+    /// Folder for report.html, report.json and history.jsonl.
     #[arg(long, value_name = "DIR", default_value = "target/load")]
     pub(crate) out: PathBuf,
 }
 
-/// Whose work is measured.
+/// The controller to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Who {
     /// lakh, started by this program.
     Lakh,
-    /// Somebody else, at work already.
+    /// Another controller, already running.
     External,
 }
 
@@ -191,7 +187,7 @@ impl Scenario {
         let load = self.load();
         let embedded_only = matches!(self, Self::RelistStorms(_) | Self::SlowServer(_));
         if embedded_only && load.kubeconfig.is_some() {
-            return Some("this scenario needs the embedded cluster: no --kubeconfig");
+            return Some("this scenario needs the embedded cluster: remove --kubeconfig");
         }
         let of_many = matches!(
             self,
@@ -201,7 +197,7 @@ impl Scenario {
                 | Self::SlowServer(_)
         );
         if load.jobs > 1 && !of_many {
-            return Some("this scenario has Jobs of its own: no --jobs");
+            return Some("this scenario has its own number of Jobs: remove --jobs");
         }
         if !load.size.is_multiple_of(load.jobs) {
             return Some("--size must be a multiple of --jobs");
@@ -209,12 +205,12 @@ impl Scenario {
         let is_external = load.controller == Who::External;
         if is_external && load.kubeconfig.is_none() && load.controller_command.is_none() {
             return Some(
-                "an external controller needs a cluster of its own, --kubeconfig PATH, or to be \
-                 started here, --controller-command PROGRAM",
+                "an external controller needs a cluster (--kubeconfig PATH), or a program to start \
+                 (--controller-command PROGRAM)",
             );
         }
         if load.controller_command.is_some() && !is_external {
-            return Some("--controller-command is for --controller external");
+            return Some("--controller-command needs --controller external");
         }
         let is_started_here = !is_external || load.controller_command.is_some();
         if let Self::Neighbours(neighbours) = self
@@ -223,8 +219,8 @@ impl Scenario {
                 || is_started_here && load.controller_kubeconfig.is_none())
         {
             return Some(
-                "each client needs an identity of its own: --tenant-kubeconfig PATH, and for a \
-                 controller that is started here --controller-kubeconfig PATH",
+                "each client needs its own identity: set --tenant-kubeconfig PATH and, if this program starts \
+                 the controller, --controller-kubeconfig PATH",
             );
         }
         None

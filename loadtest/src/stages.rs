@@ -14,7 +14,7 @@ pub(crate) struct StagesArgs {
     /// Stage files, in order.
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
-    /// Seed of the stages' chances, as for hollow nodes.
+    /// Seed of the random numbers for stages, as for hollow nodes.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 }

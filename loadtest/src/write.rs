@@ -19,13 +19,13 @@ pub(crate) struct WriteArgs {
     /// Kubeconfig of the cluster.
     #[arg(long, value_name = "PATH")]
     kubeconfig: PathBuf,
-    /// Where the Job is, which must be there already.
+    /// Namespace of the Job, which must exist.
     #[arg(long, value_name = "NAME", default_value = "default")]
     namespace: String,
-    /// How many Pods to create.
+    /// Number of Pods to create.
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     size: u32,
-    /// Writes that may be under way at once.
+    /// Maximum number of writes in flight.
     #[arg(long, value_name = "N", default_value_t = 64)]
     max_in_flight: usize,
 }
@@ -39,7 +39,7 @@ pub(crate) async fn run(args: WriteArgs) -> Result<(), Box<dyn Error>> {
     let namespace = args.namespace.as_str();
     let job = client.get(&paths::job(namespace, MAIN_JOB)).await?;
     let job = decode_job(std::str::from_utf8(&job)?)?;
-    let template = job.template.ok_or("the Job makes no Pods")?;
+    let template = job.template.ok_or("the Job has no valid Pod template")?;
     let template = PodTemplate::new(&job.job, &template, TRACKING_FINALIZER)?;
     let pods = Arc::new(paths::pods(Some(namespace)));
     let patch = format!(

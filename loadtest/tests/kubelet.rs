@@ -75,7 +75,7 @@ async fn seen_when(client: &Client, path: &str, holds: impl Fn(&Value) -> bool) 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nodes_have_a_capacity_and_bind_if_nobody_else_does() {
+async fn nodes_have_a_capacity_and_bind_without_a_scheduler() {
     let server = serve::start(ServeOptions::default()).await.expect("a port");
     let folder = tempfile::tempdir().expect("a folder");
     let kubeconfig = folder.path().join("config");

@@ -127,7 +127,7 @@ fn storms_and_small_jobs_beside_a_giant_come_to_their_end() {
 }
 
 #[test]
-fn a_tenants_waits_are_told_alone_and_beside_a_giant() {
+fn a_tenants_latencies_are_reported_alone_and_beside_a_giant() {
     let args = ["neighbours", "--size", "1000", "--parallelism", "20"];
     let (report, _folder) = run(&[&args[..], &["--alone", "2"]].concat());
     let waits = report["waits"].as_array().expect("a list");
@@ -237,7 +237,7 @@ fn a_slow_server_is_slow() {
 }
 
 #[test]
-fn what_cannot_be_run_is_refused() {
+fn invalid_runs_are_refused() {
     let refused = program(&["relist-storms", "--kubeconfig", "/nowhere"]);
     assert_eq!(refused.status.code(), Some(2));
     let external = program(&["indexed", "--controller", "external"]);

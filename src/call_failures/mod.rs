@@ -30,7 +30,7 @@ use world::{LogWriter, World};
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/when-calls-fail.md");
 
 /// The tables begin on the page after this line.
-const MARK: &str = "<!-- what follows is written by the test -->\n";
+const MARK: &str = "<!-- The test writes everything below. -->\n";
 
 /// Calls fail until this time.
 const FAILING: Duration = Duration::from_secs(90);
@@ -149,14 +149,12 @@ fn tables() -> (String, Vec<String>) {
     for (kind, faults) in of_kinds {
         let _ = writeln!(page, "\n### {}\n", kind.title);
         page.push_str(
-            "| The call meets | tries in 90 s: when, in seconds | log, at warn | `/readyz` after 90 s | Warnings |\n\
+            "| Failure | attempts in 90 s: number, times in seconds | log, at warn | `/readyz` after 90 s | Warnings |\n\
              |---|---|---|---|---|\n",
         );
         let of_kind: Vec<Row> = played.by_ref().take(faults.len()).collect();
         of_kind.iter().for_each(|row| page.push_str(&row.log));
-        page.push_str(
-            "\n| The call meets | metrics | `lakh why` | `lakh doctor` |\n|---|---|---|---|\n",
-        );
+        page.push_str("\n| Failure | metrics | `lakh why` | `lakh doctor` |\n|---|---|---|---|\n");
         of_kind.iter().for_each(|row| page.push_str(&row.commands));
         wrong.extend(of_kind.into_iter().flat_map(|row| row.wrong));
     }

@@ -14,25 +14,25 @@ use super::{
 #[cfg(feature = "commands")]
 use super::{doctor::DoctorArgs, status::StatusArgs, top::TopArgs, why::WhyArgs};
 
-/// A Kubernetes Job controller for Jobs of a hundred thousand Pods.
+/// A Kubernetes Job controller for Jobs with up to a hundred thousand Pods and more.
 #[derive(Debug, Parser)]
 #[command(version = VERSION, max_term_width = 100)]
 pub(super) struct Args {
     #[command(subcommand)]
     pub(super) command: Command,
-    /// Log more; twice for even more. RUST_LOG overrides it.
+    /// Log more; give it twice for debug lines. RUST_LOG overrides it.
     #[arg(short, long, action = clap::ArgAction::Count, global = true)]
     pub(super) verbose: u8,
-    /// The form of the log's lines.
+    /// Format of the log.
     #[arg(long, value_enum, value_name = "FORM", default_value_t, global = true)]
     pub(super) log_format: LogFormat,
 }
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
-    /// Run the controller against a cluster.
+    /// Run the controller for a cluster.
     Controller(Box<ControllerArgs>),
-    /// Run Jobs on an embedded cluster, in this process.
+    /// Run Jobs on an embedded cluster in this process.
     #[cfg(feature = "embedded")]
     Local(Box<LocalArgs>),
     #[cfg(feature = "commands")]
@@ -43,64 +43,63 @@ pub(super) enum Command {
     Why(Box<WhyArgs>),
     #[cfg(feature = "commands")]
     Top(Box<TopArgs>),
-    /// Look at schedules of CronJobs.
+    /// Evaluate the schedules of CronJobs.
     #[command(subcommand)]
     Cron(CronCommand),
     /// Print the version.
     Version,
     #[cfg(feature = "commands")]
-    /// Print the script by which a shell completes commands and flags.
+    /// Print a shell completion script.
     Completion {
-        /// For which shell.
+        /// Shell to print the script for.
         shell: Shell,
     },
     #[cfg(feature = "commands")]
     /// Write the manual pages.
     Man {
-        /// The folder to write them to.
+        /// Folder to write the pages to.
         folder: PathBuf,
     },
 }
 
 #[derive(Debug, Subcommand)]
 pub(super) enum CronCommand {
-    /// Print the next times of a schedule, by the clocks of its zone.
+    /// Print the next times of a schedule in its time zone.
     Next {
-        /// The schedule: five fields, or @hourly and the like.
+        /// Schedule: five fields, or a macro such as @hourly.
         expression: String,
-        /// What spec.timeZone of the CronJob says. Default: UTC.
+        /// Time zone, as in spec.timeZone of the CronJob. Default: UTC.
         #[arg(long, value_name = "TZ")]
         time_zone: Option<String>,
-        /// How many times to print.
+        /// Number of times to print.
         #[arg(long, value_name = "N", default_value_t = 5)]
         count: usize,
     },
-    /// Say in words when a schedule runs.
+    /// Describe in words when a schedule runs.
     Explain {
-        /// The schedule: five fields, or @hourly and the like.
+        /// Schedule: five fields, or a macro such as @hourly.
         expression: String,
     },
 }
 
 #[derive(ClapArgs, Debug)]
 pub(super) struct ControllerArgs {
-    /// Kubeconfig of the cluster. Default: $KUBECONFIG, ~/.kube/config, or the Pod's own service
-    /// account.
+    /// Path of the cluster's kubeconfig. Default: $KUBECONFIG, ~/.kube/config, or the Pod's own ServiceAccount.
     #[arg(long, value_name = "PATH")]
     pub(super) kubeconfig: Option<PathBuf>,
-    /// Context of the kubeconfig to use, instead of its current one.
+    /// Context of the kubeconfig. Default: its current context.
     #[arg(long, value_name = "NAME")]
     pub(super) context: Option<String>,
-    /// Where to answer /readyz, /livez, /metrics and, to who asks from this machine, /debug/jobs.
+    /// Address that serves /readyz, /livez and /metrics, and /debug/jobs to clients on this machine.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
     pub(super) listen: SocketAddr,
-    /// Answer /debug/jobs to everybody who reaches that address. It tells names, indexes and Events of all Jobs.
+    /// Serve /debug/jobs to all clients that reach --listen. It has the names, indexes and Events of all Jobs.
     #[arg(long)]
     pub(super) expose_debug: bool,
     #[command(flatten)]
     pub(super) ui: UiArgs,
-    /// Work on Jobs on which another controller works, too, for a hand-over on purpose. Without it, no Pods of such
-    /// Jobs are created until this controller is alone.
+    /// Take over Jobs that another controller still works on, for a planned hand-over. Without this flag, lakh creates
+    /// no Pods for such a Job until the other controller has stopped.
     #[arg(long)]
     pub(super) takeover: bool,
     #[command(flatten)]

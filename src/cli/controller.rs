@@ -31,7 +31,7 @@ pub(super) async fn run(args: ControllerArgs, mut requests: Requests) -> Result<
         ready.await;
         // Rounded to milliseconds.
         let seconds = (begun.elapsed().as_secs_f64() * 1e3).round() / 1e3;
-        tracing::info!(seconds, "ready: the caches are filled");
+        tracing::info!(seconds, "ready: the caches are synced");
         std::future::pending().await
     };
     tokio::select! {
@@ -43,9 +43,9 @@ pub(super) async fn run(args: ControllerArgs, mut requests: Requests) -> Result<
         }
         never = ready => match never {},
     }
-    tracing::info!("asked to end; writes under way finish");
+    tracing::info!("shutting down; waiting for writes in flight");
     controller.stop().await;
-    tracing::info!("ended");
+    tracing::info!("shut down");
     Ok(OK)
 }
 
@@ -79,19 +79,23 @@ async fn start(args: ControllerArgs) -> Result<Controller, Problem> {
                     lease,
                     identity,
                     ranges,
-                    "writing waits for a part of the ranges"
+                    "waiting for ranges of namespaces; no writes until then"
                 );
             }
-            None => tracing::info!(lease, identity, "writing waits for the lead"),
+            None => tracing::info!(
+                lease,
+                identity,
+                "waiting to become the leader; no writes until then"
+            ),
         }
     }
     let who = identity(client.clone());
     let controller = Controller::start(client, options).await?;
     if let Some(listen) = controller.listening() {
-        tracing::info!(%listen, "probes are answered");
+        tracing::info!(%listen, "serving probes and metrics");
     }
     if let Some(listen) = controller.showing() {
-        tracing::info!(%listen, "the page is shown to who brings a token");
+        tracing::info!(%listen, "serving /ui to clients with a bearer token");
     }
     // Not awaited: a server that is down, or older than 1.28, does not answer this.
     tokio::spawn(who);
@@ -102,6 +106,6 @@ async fn start(args: ControllerArgs) -> Result<Controller, Problem> {
 async fn identity(client: Client) {
     let answer = client.send(&self_subject_review()).await;
     if let Some(name) = answer.ok().and_then(|body| decode_user_name(&body)) {
-        tracing::info!(user = name, "the API server knows us");
+        tracing::info!(user = name, "authenticated to the API server");
     }
 }

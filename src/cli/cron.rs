@@ -46,7 +46,7 @@ fn next(schedule: &Schedule, count: usize) -> Result<u8, OutputError> {
         printed += 1;
     }
     if printed == 0 && count > 0 {
-        complain("there is no such time in the next five years");
+        complain("the schedule has no run in the next five years");
         return Ok(FAILED);
     }
     Ok(OK)

@@ -18,40 +18,40 @@ const OWN_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/names
 /// Each range is a shard in each replica, and a replica's loop polls all of them each time.
 const MAX_RANGES: u32 = 64;
 
-/// See the module's text.
+/// Flags of leader election.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Leader election")]
 pub(super) struct LeaderElectionArgs {
-    /// Whether to wait with all writes until this controller is the leader, by a Lease. Of several, one leads and the
-    /// others stand by with filled caches.
+    /// Use leader election: of several replicas, the holder of a Lease writes, and the others stand by with synced
+    /// caches.
     #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set,
         num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     leader_elect: bool,
-    /// How long the others wait for a leader of which they hear nothing. Whole seconds.
+    /// Time after which standby replicas take over a Lease that was not renewed. Whole seconds.
     #[arg(long, value_name = "D", default_value = format_go_duration(usual().lease_duration), value_parser = duration)]
     leader_elect_lease_duration: Duration,
-    /// How long a leader leads that cannot renew its Lease; then it stands by.
+    /// Time after which a leader that could not renew its Lease stops writing.
     #[arg(long, value_name = "D", default_value = format_go_duration(usual().renew_deadline), value_parser = duration)]
     leader_elect_renew_deadline: Duration,
-    /// How long to wait between tries to take the Lease, or to renew it.
+    /// Time between attempts to acquire or renew the Lease.
     #[arg(long, value_name = "D", default_value = format_go_duration(usual().retry_period), value_parser = duration)]
     leader_elect_retry_period: Duration,
-    /// Have all replicas work at once: the namespaces are shared out among so many ranges, and each range is written by
-    /// one replica at a time. All replicas must name the same number; a few times as many as there are replicas is a
-    /// good one. Default: one replica leads.
+    /// Let all replicas work at once: the namespaces are divided into N ranges, and one replica at a time writes each
+    /// range. All replicas need the same N; a few times the number of replicas is a good value. Default: only the
+    /// leader works.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=i64::from(MAX_RANGES)))]
     replicas_share: Option<u32>,
-    /// Ask the API server for no more than the replica's own ranges, by shardSelector (feature gate ShardedListAndWatch of
-    /// the API server, alpha in Kubernetes 1.36). One that cannot do it sends everything, as without this. The ranges are
-    /// intervals of the server's hash then: namespaces whose names differ only at the end are in the same range. All
-    /// replicas must have it, or none.
+    /// Request only the replica's own ranges from the API server, by shardSelector (feature gate ShardedListAndWatch of
+    /// the API server, alpha in Kubernetes 1.36). An API server without it sends everything, as without this flag. The
+    /// ranges are then intervals of the server's hash: namespaces whose names differ only at the end are in the same
+    /// range. Set it on all replicas or on none.
     #[arg(long, requires = "replicas_share")]
     shard_selector: bool,
-    /// Name of the Lease. Default: one that says which Jobs the controller works on, so that only those exclude each
-    /// other that work on the same.
+    /// Name of the Lease. Default: derived from --mode, --managed-by-name and --namespace, so that only controllers of
+    /// the same Jobs exclude each other.
     #[arg(long, value_name = "NAME")]
     leader_elect_resource_name: Option<String>,
-    /// Namespace of the Lease. Default: the one of the controller's Pod, or kube-system.
+    /// Namespace of the Lease. Default: the namespace of the controller's Pod, or kube-system.
     #[arg(long, value_name = "NAME")]
     leader_elect_resource_namespace: Option<String>,
 }
@@ -66,14 +66,15 @@ impl LeaderElectionArgs {
         if let Some(ranges) = self.replicas_share {
             if !self.leader_elect {
                 return Err(
-                    "--replicas-share goes with --leader-elect: replicas share by a Lease".into(),
+                    "--replicas-share needs --leader-elect: the replicas share namespaces by a Lease".into(),
                 );
             }
             if options.shards > 1 {
-                let why = "each range is a shard";
-                return Err(
-                    format!("--replicas-share {ranges} goes without --shards: {why}").into(),
-                );
+                let why = "each range already is a shard";
+                return Err(format!(
+                    "--replicas-share {ranges} cannot be combined with --shards: {why}"
+                )
+                .into());
             }
         }
         if !self.leader_elect {
@@ -88,9 +89,9 @@ impl LeaderElectionArgs {
             .check()
             .map_err(|error| format!("--leader-elect-*: {error}"))?;
         let named = |name: &Option<String>, flag: &str| match name.as_deref() {
-            Some(name) if !is_subdomain(name) => {
-                Err(format!("{flag} {name}: is no name of an object"))
-            }
+            Some(name) if !is_subdomain(name) => Err(format!(
+                "{flag} {name}: must be a valid object name (DNS subdomain)"
+            )),
             name => Ok(name.map(str::to_owned)),
         };
         let name = named(
@@ -175,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn who_shares_does_so_by_a_lease_and_has_no_other_shards() {
+    fn sharing_needs_a_lease_and_excludes_shards() {
         let partition = |by| Partition { ranges: 8, by };
         let shared = election(&["--replicas-share=8"]).expect("good flags");
         let shared = shared.expect("an election");
@@ -189,7 +190,7 @@ mod tests {
         assert!(Flags::try_parse_from(["lakh", "--shard-selector"]).is_err());
         let refused = |flags: &[&str]| election(flags).expect_err("bad flags");
         let alone = refused(&["--replicas-share=8", "--leader-elect=false"]);
-        assert!(alone.contains("goes with --leader-elect"), "{alone}");
+        assert!(alone.contains("needs --leader-elect"), "{alone}");
         for number in ["1", "65", "many"] {
             let odd = refused(&["--replicas-share", number]);
             assert!(
@@ -203,7 +204,7 @@ mod tests {
             ..Options::default()
         };
         let both = flags.election.election(&options);
-        assert!(both.is_err_and(|error| error.to_string().contains("without --shards")));
+        assert!(both.is_err_and(|error| error.to_string().contains("combined with --shards")));
     }
 
     #[test]

@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_shell_is_told_of_flags() {
+    fn each_completion_script_has_flags() {
         for shell in [Shell::Bash, Shell::Fish, Shell::Zsh] {
             let script = String::from_utf8(script(shell)).expect("it is text");
             assert!(script.contains("leader-elect-lease-duration"), "{shell}");

@@ -9,6 +9,6 @@ pub(super) fn raise_limit() {
     let mut raised = limit;
     raised.current = limit.maximum;
     if let Err(error) = setrlimit(Resource::Nofile, raised) {
-        tracing::debug!(%error, ?limit, "the limit on open files stays as it is");
+        tracing::debug!(%error, ?limit, "could not raise the limit on open files");
     }
 }

@@ -63,8 +63,8 @@ fn end(mut child: Child) -> (Option<i32>, String) {
 }
 
 const PANICKED: &str =
-    "lakh: poisoned loop panicked: it was poisoned; the controller cannot go on without";
-const ENDED: &str = "lakh: poisoned loop ended; the controller cannot go on without";
+    "lakh: poisoned loop panicked: it was poisoned; the controller cannot continue without it";
+const ENDED: &str = "lakh: poisoned loop ended; the controller cannot continue without it";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_controller_with_a_loop_less_ends_with_1() {

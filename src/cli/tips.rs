@@ -17,15 +17,15 @@ const TYPO: usize = 2;
 const KNOWN: [(&[&str], &str); 5] = [
     (
         &["get", "list", "ls", "ps", "jobs"],
-        "'lakh top' shows all Jobs, 'lakh status JOB' one",
+        "'lakh top' shows all Jobs, 'lakh status JOB' shows one",
     ),
     (
         &["describe", "show", "explain"],
-        "'lakh status JOB' shows a Job, 'lakh why JOB' says why it does not go on",
+        "'lakh status JOB' shows a Job, 'lakh why JOB' explains why it makes no progress",
     ),
     (
         &["logs", "log"],
-        "'kubectl logs POD' shows a Pod's log; 'lakh status JOB' names the Pods that failed",
+        "'kubectl logs POD' shows a Pod's log; 'lakh status JOB' lists the Pods that failed",
     ),
     (
         &["run", "apply", "create", "start", "submit"],
@@ -113,7 +113,7 @@ fn argument_of(words: &[String], argument: &str) -> Option<String> {
         .filter(|word| !word.starts_with('-'));
     match commands.next()? {
         _ if argument.starts_with('-') => None,
-        "local" => Some(format!("files are given by -f: lakh local -f {argument}")),
+        "local" => Some(format!("pass files with -f: lakh local -f {argument}")),
         "cron" => {
             let command = commands.next().unwrap_or("next");
             Some(format!(
@@ -165,7 +165,7 @@ mod tests {
     fn a_file_without_its_flag() {
         let said = refused("local job.yaml");
         assert!(
-            said.contains("tip: files are given by -f: lakh local -f job.yaml"),
+            said.contains("tip: pass files with -f: lakh local -f job.yaml"),
             "{said}"
         );
     }

@@ -15,40 +15,41 @@ use super::{Gates, ModeName, Problem, duration, mode};
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Controller")]
 pub(super) struct Tunables {
-    /// Controllers to run: job, cronjob, ttl, or * for all of them; -NAME for all but one, as in *,-ttl.
-    /// Default: *; with --mode managed-by *,-cronjob, as the built-in one runs all CronJobs.
+    /// Controllers to run: job, cronjob, ttl, or * for all; -NAME excludes one, as in *,-ttl. Default: *; with --mode
+    /// managed-by *,-cronjob, because the built-in CronJob controller runs all CronJobs.
     #[arg(long, value_name = "NAME,...", value_parser = Controllers::parse, allow_hyphen_values = true)]
     controllers: Option<Controllers>,
-    /// The Jobs to work on. Default: managed-by on a cluster; on an embedded one the Jobs of both modes.
+    /// Jobs to manage. Default: managed-by on a cluster; on an embedded cluster the Jobs of both modes.
     #[arg(long, value_enum, value_name = "MODE")]
     mode: Option<ModeName>,
-    /// With --mode managed-by: what spec.managedBy of our Jobs says. Default:
+    /// With --mode managed-by: the value of spec.managedBy that selects this controller. Default:
     /// lakh.dev/job-controller.
     #[arg(long, value_name = "NAME", value_parser = ManagerName::parse)]
     managed_by_name: Option<ManagerName>,
-    /// Namespace to work in; may be given more than once. Default: all.
+    /// Namespace to watch; may be given more than once. Default: all namespaces.
     #[arg(long = "namespace", value_name = "NAME")]
     pub(super) namespaces: Vec<String>,
-    /// Young features to turn on: WorkloadWithJob=true gives Indexed Jobs that run all their Pods at
-    /// once a Workload and a PodGroup, so that the scheduler starts all of them or none.
+    /// Feature gates. WorkloadWithJob=true gives each Indexed Job that runs all its Pods at once a Workload and a
+    /// PodGroup, so that the scheduler starts all of its Pods or none.
     #[arg(long, value_name = "NAME=BOOL,...", value_parser = Gates::parse)]
     feature_gates: Vec<Gates>,
-    /// Least time between two writes of a Job's status that only carry Pods' progress.
+    /// Minimum time between two status updates of a Job that only carry the progress of Pods.
     #[arg(long, value_name = "D", default_value = format_go_duration(defaults().limits.sync_batch_period), value_parser = duration)]
     sync_batch_period: Duration,
-    /// Wait of a Job after its first failed Pod; doubled for each further one in a row.
+    /// Backoff of a Job after its first failed Pod; doubled with each further consecutive failure.
     #[arg(long, value_name = "D", default_value = format_go_duration(defaults().limits.pod_failure_backoff.base), value_parser = duration)]
     pod_failure_backoff_base: Duration,
-    /// Longest wait of a Job after failed Pods.
+    /// Maximum backoff of a Job after failed Pods.
     #[arg(long, value_name = "D", default_value = format_go_duration(defaults().limits.pod_failure_backoff.max), value_parser = duration)]
     pod_failure_backoff_max: Duration,
-    /// Pods that one status may list as ended and not yet counted.
+    /// Maximum number of Pods that a status may list in uncountedTerminatedPods.
     #[arg(long, value_name = "N", default_value_t = defaults().limits.max_uncounted_pods, value_parser = at_least_one())]
     max_uncounted_pods: u32,
-    /// Creations of Pods that one Job may have under way; as many deletions and finalizer removals.
+    /// Maximum number of Pod creations that one Job may have in flight; the same limit applies to deletions and to
+    /// removals of finalizers.
     #[arg(long, value_name = "N", default_value_t = defaults().limits.max_pod_writes, value_parser = at_least_one())]
     max_pod_writes_per_sync: u32,
-    /// Calls per second to the API server, on average; 0 for no limit.
+    /// Requests per second to the API server, on average; 0 for no limit.
     #[arg(
         long,
         value_name = "N",
@@ -56,7 +57,7 @@ pub(super) struct Tunables {
         allow_negative_numbers = true
     )]
     qps: u32,
-    /// Calls at once after a quiet time, where --qps limits them. Default: as --qps.
+    /// Burst of requests above --qps. Default: the value of --qps.
     #[arg(
         long,
         value_name = "N",
@@ -64,28 +65,28 @@ pub(super) struct Tunables {
         allow_negative_numbers = true
     )]
     burst: u32,
-    /// Writes to the API server that may be under way at once.
+    /// Maximum number of writes to the API server in flight at once.
     #[arg(long, value_name = "N", default_value_t = defaults().max_in_flight as u32, value_parser = at_least_one())]
     max_in_flight: u32,
-    /// Threads that Jobs are shared out to, by their namespaces; one is enough for most clusters.
+    /// Number of threads that share the Jobs by namespace; one is enough for most clusters.
     #[arg(long, value_name = "N", default_value_t = defaults().shards as u32, value_parser = at_least_one())]
     shards: u32,
-    /// CronJobs that may be worked on at once. A CronJob's turn waits for each of its calls.
+    /// Number of CronJobs that are synced concurrently. A sync waits for each of its requests.
     #[arg(long, value_name = "N", default_value_t = defaults().concurrent_cron_job_syncs as u32, value_parser = at_least_one())]
     concurrent_cron_job_syncs: u32,
-    /// Finished Jobs that may be worked on at once to be deleted, each with two calls.
+    /// Number of finished Jobs that are deleted concurrently after their TTL. Each deletion takes two requests.
     #[arg(long, value_name = "N", default_value_t = defaults().concurrent_ttl_syncs as u32, value_parser = at_least_one())]
     concurrent_ttl_after_finished_syncs: u32,
-    /// Sum up what Pods failed of, in one Event of each Job with failures that grows; Jobs may say otherwise by annotation
-    /// lakh.dev/failure-summary. Without it, only Jobs have one that ask for it by that annotation.
+    /// Summarize the failed Pods of each Job in one Event, by cause. A Job overrides this flag with the annotation
+    /// lakh.dev/failure-summary. Without this flag, only Jobs with that annotation get a summary.
     #[arg(long)]
     failure_summaries: bool,
-    /// Memory in MiB for records of what became of each index, for Jobs that ask for one by annotation
-    /// lakh.dev/index-record; 0 for none.
+    /// Memory for index records, in MiB: the outcome of each index, for Jobs that request it with the annotation
+    /// lakh.dev/index-record. 0 disables them.
     #[arg(long, value_name = "MIB", default_value_t = (defaults().index_record_bytes >> 20) as u32, value_parser = clap::value_parser!(u32).range(..=65_536))]
     index_record_memory: u32,
-    /// Memory in MiB for templates of Jobs that make Pods and of CronJobs, half of it at most for a namespace; others are
-    /// read when they are needed.
+    /// Memory for the Pod templates of Jobs and CronJobs, in MiB; one namespace may use half of it. A template that is
+    /// not in memory is read from the API server when needed.
     #[arg(long, value_name = "MIB", default_value_t = (defaults().template_bytes >> 20) as u32, value_parser = clap::value_parser!(u32).range(..=65_536))]
     template_memory: u32,
 }
@@ -155,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn who_names_no_mode_meets_no_built_in_controller() {
+    fn the_default_mode_avoids_the_built_in_controller() {
         let modes = |flags: &[&str]| {
             let flags = [&["lakh"], flags].concat();
             let flags = Flags::try_parse_from(flags).expect("good flags").tunables;
@@ -182,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn as_many_as_upstream_are_worked_on_at_once_unless_somebody_says_how_many() {
+    fn concurrent_syncs_default_to_upstreams_numbers() {
         let workers = |flags: &[&str]| {
             let flags = [&["lakh"], flags].concat();
             let flags = Flags::try_parse_from(flags).expect("good flags");

@@ -10,16 +10,17 @@ use crate::runtime::{CertificateFiles, UiOptions};
 
 use super::Problem;
 
-/// The page /ui is for who asks from this machine. By these flags it is also for who brings a token.
+/// Flags that serve /ui to clients with a bearer token. Clients on this machine need no flag.
 #[derive(Args, Debug)]
-#[command(next_help_heading = "The page for others")]
+#[command(next_help_heading = "Page for remote clients")]
 pub(super) struct UiArgs {
-    /// Show the page /ui at this address, too, to everybody who brings a bearer token that the API server knows: of each
-    /// namespace what that user may list (docs/ui.md). lakh needs the rights to create tokenreviews and
+    /// Also serve the page /ui at this address, to clients with a bearer token that the API server accepts. Each user
+    /// sees the namespaces whose Jobs that user may list (docs/ui.md). lakh needs the right to create tokenreviews and
     /// subjectaccessreviews.
     #[arg(long, value_name = "ADDRESS")]
     ui_listen: Option<SocketAddr>,
-    /// Certificate of that address, in PEM, and after it those who have signed it, if any. It is read again when it changes.
+    /// TLS certificate for --ui-listen, in PEM, followed by intermediate certificates, if any. It is reloaded when the
+    /// file changes.
     #[arg(
         long,
         value_name = "FILE",
@@ -28,7 +29,7 @@ pub(super) struct UiArgs {
         conflicts_with = "ui_plain_http"
     )]
     ui_tls_cert_file: Option<PathBuf>,
-    /// Its private key, in PEM.
+    /// Private key of that certificate, in PEM.
     #[arg(
         long,
         value_name = "FILE",
@@ -36,7 +37,7 @@ pub(super) struct UiArgs {
         requires = "ui_tls_cert_file"
     )]
     ui_tls_private_key_file: Option<PathBuf>,
-    /// Take tokens at that address over plain HTTP: for a proxy or an Ingress in front of it, which has TLS.
+    /// Serve --ui-listen over plain HTTP, for a proxy or an Ingress in front of it that terminates TLS.
     #[arg(long, requires = "ui_listen")]
     ui_plain_http: bool,
 }
@@ -50,9 +51,8 @@ impl UiArgs {
         let files = self.ui_tls_cert_file.zip(self.ui_tls_private_key_file);
         let certificate = files.map(|(certificate, key)| CertificateFiles { certificate, key });
         if certificate.is_none() && !self.ui_plain_http {
-            let why = "--ui-listen takes tokens, which must not go over the network in plain text: give \
-                       --ui-tls-cert-file and --ui-tls-private-key-file, or --ui-plain-http if what is in front of it has \
-                       TLS";
+            let why = "--ui-listen receives tokens, which must not cross the network in plain text: set --ui-tls-cert-file and \
+                       --ui-tls-private-key-file, or --ui-plain-http if a proxy in front of it terminates TLS";
             return Err(why.into());
         }
         Ok(Some(UiOptions {

@@ -75,7 +75,7 @@ impl Tls {
         if now.since(loaded.at) >= READ_AGAIN {
             loaded.at = now;
             if let Err(error) = self.load_again(&mut loaded) {
-                tracing::warn!(%error, "certificate not read again; the one before is shown");
+                tracing::warn!(%error, "could not reload the certificate of --ui-listen; the previous one stays in use");
             }
         }
         Arc::clone(&loaded.config).into()
@@ -109,7 +109,7 @@ fn configure(
         return Err(wrong(&files.certificate, "there is no certificate in it"));
     }
     let key = PrivateKeyDer::from_pem_slice(key)
-        .map_err(|error| wrong(&files.key, &format!("no private key can be read: {error}")))?;
+        .map_err(|error| wrong(&files.key, &format!("the private key is invalid: {error}")))?;
     let provider = Arc::new(ring::default_provider());
     let config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()

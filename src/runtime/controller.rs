@@ -296,13 +296,13 @@ impl Controller {
             .await
             .is_err()
         {
-            tracing::warn!("a loop did not stop");
+            tracing::warn!("a controller loop did not stop in time and was aborted");
         }
         self.loops.shutdown().await;
         self.stop_common.send_replace(true);
         let given_back = timeout(STOP_PATIENCE, self.common.all_ended()).await;
         if given_back.is_err() {
-            tracing::warn!("the informers did not stop");
+            tracing::warn!("the informer loop did not stop in time and was aborted");
         }
         self.common.shutdown().await;
         self.tasks.shutdown().await;

@@ -167,7 +167,10 @@ fn answer(question: &Question, told: Vec<JobDescription>) -> (StatusCode, String
     if let Question::Job(key) = question
         && told.is_empty()
     {
-        return (StatusCode::NOT_FOUND, format!("no Job {key} is known"));
+        return (
+            StatusCode::NOT_FOUND,
+            format!("this controller has no Job {key}"),
+        );
     }
     // Several Jobs may have had one name: the deleted ones have Pods left.
     let mut jobs: Vec<Value> = told.into_iter().map(|told| told.job).collect();
@@ -200,7 +203,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_this_machine_is_told_and_only_under_its_own_name() {
+    async fn only_loopback_clients_with_a_loopback_host_are_answered() {
         let ask = async |is_exposed, from: &str, host: &str| {
             let debug = DebugJobs::new(Arc::default(), is_exposed);
             let request = Request::get("/debug/jobs").header(header::HOST, host);
@@ -236,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_proxy_hands_on_is_not_from_this_machine() {
+    fn proxied_requests_are_not_loopback() {
         let here = IpAddr::V4(Ipv4Addr::LOCALHOST);
         let is_local = |name: &str| {
             let request = Request::get("/debug/jobs").header(header::HOST, "localhost:8080");

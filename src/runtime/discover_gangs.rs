@@ -18,7 +18,7 @@ pub enum GangError {
     )]
     NotServed,
     /// Its API discovery failed.
-    #[error("what the API server serves of scheduling.k8s.io cannot be learned: {0}")]
+    #[error("could not discover the API group scheduling.k8s.io: {0}")]
     Unknown(String),
 }
 
@@ -30,7 +30,7 @@ pub(super) async fn discover(client: &Client) -> Result<SchedulingApi, GangError
     for api in SchedulingApi::offered(&group).map_err(unknown)? {
         let kinds = client.get(&api.path()).await.map_err(not_served)?;
         if SchedulingApi::serves_gangs(&kinds).map_err(unknown)? {
-            tracing::info!(version = api.api_version(), "gangs are scheduled");
+            tracing::info!(version = api.api_version(), "gang scheduling is enabled");
             return Ok(api);
         }
     }

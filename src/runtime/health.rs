@@ -93,14 +93,14 @@ impl Health {
                 && trouble.lasts() >= UNAUTHORIZED_FOR
         });
         let lost = self.metrics.lost(LOST_FOR, self.clock.now().monotonic);
-        let lost = (!lost.is_empty()).then(|| format!("not heard of {}", lost.join(", ")));
+        let lost = (!lost.is_empty()).then(|| format!("no data about {}", lost.join(", ")));
         let silence = self.client.silence();
         let silent = trouble
             .as_ref()
             .filter(|trouble| trouble.code == 0 && silence >= LOST_FOR);
         let silent = silent.map(|trouble| {
             let seconds = silence.as_secs();
-            format!("no answer to any call for {seconds} s: {trouble}")
+            format!("no response to any request for {seconds} s: {trouble}")
         });
         let lease = self
             .metrics
@@ -138,9 +138,9 @@ impl Health {
 
     fn caches_missing(&self) -> Option<String> {
         match self.missing.borrow().as_deref() {
-            None => Some("not filled yet".to_owned()),
+            None => Some("the lists are not complete".to_owned()),
             Some([]) => None,
-            Some(names) => Some(format!("not filled yet of {}", names.join(", "))),
+            Some(names) => Some(format!("no complete list of {}", names.join(", "))),
         }
     }
 }

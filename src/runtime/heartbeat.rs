@@ -36,7 +36,7 @@ pub(super) async fn run(client: Client, clock: Clock) {
                 let run = unanswered.get_or_insert(FailureRun::new(now));
                 if run.add(true, now) {
                     let (failures, silence) = (run.failures, client.silence().as_secs());
-                    tracing::warn!(failures, silence, %error, "the API server does not answer");
+                    tracing::warn!(failures, silence, %error, "the API server does not respond");
                 }
             }
         }
@@ -46,6 +46,6 @@ pub(super) async fn run(client: Client, clock: Clock) {
 fn report_end(unanswered: Option<FailureRun>, clock: &Clock) {
     let now = clock.now().monotonic;
     if let Some(seconds) = unanswered.and_then(|run| run.reported_seconds(now)) {
-        tracing::info!(seconds, "the API server answers again");
+        tracing::info!(seconds, "the API server responds again");
     }
 }

@@ -118,7 +118,7 @@ impl Answering {
 
 impl Answers for Answering {
     async fn answer(&self, request: Request<Incoming>, from: IpAddr) -> Response<ResponseBody> {
-        if Ui::is_asked(request.uri().path()) {
+        if Ui::is_ui_path(request.uri().path()) {
             return self.ui.answer(request, from).await;
         }
         let (request, _) = request.into_parts();

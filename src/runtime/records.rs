@@ -85,7 +85,7 @@ impl RecordWish {
         }
         let permit = Arc::clone(exports).try_acquire_owned();
         let permit = permit.map_err(|_| {
-            let why = format!("{EXPORTS} exports are being sent; try again when one has ended");
+            let why = format!("{EXPORTS} exports are in progress; retry when one has finished");
             RecordRefusal(StatusCode::SERVICE_UNAVAILABLE, why)
         })?;
         let first = page(desk, &query).await?;
@@ -136,16 +136,18 @@ fn read_query(key: JobKey, form: RecordForm, query: &str) -> Result<RecordWish, 
             ("state", _, "failed") => query.rows = WantedRows::Failed,
             ("last", _, "failed") => query.rows = WantedRows::LastFailed,
             ("state" | "last", ..) => {
-                return odd(format!("{name}={value}: only failed can be asked for"));
+                return odd(format!("{name}={value}: must be failed"));
             }
             ("from" | "limit" | "index", ..) if form != RecordForm::Page => {
-                return odd(format!("{name}: an export has all indexes"));
+                return odd(format!(
+                    "{name}: not allowed for an export, which has all indexes"
+                ));
             }
             ("from", Ok(number), _) => query.from = number,
             ("limit", Ok(number @ 1..), _) => query.limit = number,
             ("index", Ok(number), _) => (query.from, query.limit) = (number, 1),
             ("from" | "limit" | "index", ..) => {
-                return odd(format!("{name}={value}: a whole number is needed"));
+                return odd(format!("{name}={value}: invalid number"));
             }
             _ => {
                 return odd(format!(
@@ -164,7 +166,7 @@ async fn page(desk: &Desk, query: &RecordQuery) -> Result<RecordPage, RecordRefu
     let told =
         told.map_err(|error| RecordRefusal(StatusCode::GATEWAY_TIMEOUT, error.to_string()))?;
     if told.is_empty() {
-        let why = format!("no Job {key} is known");
+        let why = format!("this controller has no Job {key}");
         return Err(RecordRefusal(StatusCode::NOT_FOUND, why));
     }
     let pages = told
@@ -359,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn words_and_queries_are_wishes_or_are_told_what_is_wrong() {
+    fn paths_and_queries_are_parsed_or_refused_with_a_reason() {
         assert_eq!(read("events", ""), None);
         assert_eq!(
             read("indexes", ""),
@@ -374,19 +376,19 @@ mod tests {
         let failed = read("indexes.csv", "last=failed");
         assert_eq!(failed, Some(Ok(query(0, PIECE, WantedRows::LastFailed))));
         for (word, odd, why) in [
-            ("indexes", "from=x", "from=x: a whole number is needed"),
-            ("indexes", "limit=0", "limit=0: a whole number is needed"),
-            (
-                "indexes",
-                "state=odd",
-                "state=odd: only failed can be asked for",
-            ),
+            ("indexes", "from=x", "from=x: invalid number"),
+            ("indexes", "limit=0", "limit=0: invalid number"),
+            ("indexes", "state=odd", "state=odd: must be failed"),
             (
                 "indexes",
                 "form=1",
                 "form: state, last, from, limit and index are known",
             ),
-            ("indexes.jsonl", "from=1", "from: an export has all indexes"),
+            (
+                "indexes.jsonl",
+                "from=1",
+                "from: not allowed for an export, which has all indexes",
+            ),
         ] {
             assert_eq!(read(word, odd), Some(Err(why.to_owned())), "{odd}");
         }

@@ -86,7 +86,7 @@ pub(super) async fn serve(
     let listener = match TcpListener::from_std(listener) {
         Ok(listener) => listener,
         Err(error) => {
-            tracing::warn!(%error, "connection not accepted");
+            tracing::warn!(%error, "could not accept a connection");
             return;
         }
     };
@@ -96,7 +96,7 @@ pub(super) async fn serve(
         let (stream, from) = match listener.accept().await {
             Ok((stream, from)) => (stream, from.ip()),
             Err(error) => {
-                tracing::warn!(%error, "connection not accepted");
+                tracing::warn!(%error, "could not accept a connection");
                 // If descriptors are exhausted, the next connection needs that of the oldest.
                 make_room(&mut open, 0);
                 sleep(ACCEPT_PAUSE).await;
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_reads_slowly_is_told_all_and_who_takes_nothing_is_left() {
+    async fn a_slow_reader_gets_everything_and_a_stuck_one_is_dropped() {
         let (server, mut reader) = duplex(64);
         let (began, is_followed) = (Instant::now(), AtomicBool::new(false));
         let from = IpAddr::from([127, 0, 0, 1]);

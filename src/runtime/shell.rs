@@ -148,7 +148,7 @@ impl<M: Part> Shell<M> {
                 Some(inquiry) = self.tools.inquiries.recv() => self.tell(inquiry),
                 () = self.tools.clock.sleep_until(due) => {}
                 error = self.tools.io.broken() => {
-                    tracing::error!(%error, "no answer can be heard any more");
+                    tracing::error!(%error, "the operating system no longer reports readable connections; exiting");
                     return;
                 }
             }
@@ -289,7 +289,7 @@ impl<M: Part> Shell<M> {
         self.machine.close(now);
         let idle = self.answer_until(|machine| machine.is_idle());
         if timeout(STOP_PATIENCE, idle).await.is_err() {
-            tracing::warn!("writes under way were abandoned");
+            tracing::warn!("writes in flight were abandoned at shutdown");
         }
         let told = self.answer_until(|machine| !machine.has_events());
         let _ = timeout(EVENTS_PATIENCE, told).await;

@@ -46,7 +46,7 @@ pub(super) struct Tasks {
 
 /// A loop of the controller has ended, and with it the controller.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{task} {how}; the controller cannot go on without")]
+#[error("{task} {how}; the controller cannot continue without it")]
 pub struct TaskEnded {
     task: Name,
     how: End,
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_runtime_whose_timers_do_not_ring_is_stuck() {
+    fn a_runtime_without_timers_is_stuck() {
         let pulses = Pulses::default();
         let pulse = pulses.add("runtime".into(), true);
         pulse.beat();

@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_under_way_is_given_up_when_the_lead_is_lost() {
+    async fn writes_in_flight_are_aborted_when_leadership_is_lost() {
         let (write_deadline, clock) = (WriteDeadline::default(), Clock::default());
         let never = std::future::pending::<CallResult>();
         let until = |secs| clock.now().monotonic + Duration::from_secs(secs);

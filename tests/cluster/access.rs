@@ -66,7 +66,7 @@ async fn ask(client: &Client, path: &str, body: &Value) -> (u16, Value) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tokens_say_who_may_do_what() {
+async fn tokens_decide_the_rights() {
     const JOBS: &str = "/apis/batch/v1/namespaces/default/jobs";
     const REVIEWS: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
     let folder = tempfile::tempdir().expect("a folder");
@@ -195,7 +195,7 @@ const FAULTS: &str = "/lakh/faults";
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn only_who_may_do_all_may_ask_for_faults() {
+async fn only_administrators_may_inject_faults() {
     let cluster = guarded(None).await;
     let rules = json!({"seed": 5, "rules": [{"fault": "refuse", "code": 503, "verbs": ["list"]}]});
     for (token, expected) in [("other", 401), ("", 403), ("guest", 403)] {

@@ -169,7 +169,7 @@ async fn run_with_odd_requests(request: &'static str, fate: fn() -> Fate, most: 
 const CREATION: &str = "POST /api/v1/namespaces/default/pods ";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn creations_whose_answers_are_lost_make_no_second_pods() {
+async fn creations_with_lost_responses_make_no_second_pods() {
     run_with_odd_requests(CREATION, || Fate::AnswerLost, 40).await;
 }
 
@@ -180,7 +180,7 @@ async fn creations_that_are_sent_twice_make_no_second_pods() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn patches_whose_answers_are_lost_count_no_pod_twice() {
+async fn patches_with_lost_responses_count_no_pod_twice() {
     run_with_odd_requests("PATCH ", || Fate::AnswerLost, 40).await;
 }
 

@@ -46,7 +46,7 @@ async fn run_against(refusal: &str, meant: &str, times: u32) -> (Duration, Vec<S
 const CREATION: &str = "verbs=create,resources=pods";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn told_to_come_later_it_comes_later() {
+async fn retry_after_is_respected() {
     let (took, events) = run_against("429,retryAfter=1s", CREATION, 1).await;
     // The server asked for this delay, so an earlier retry is an error.
     assert!(
@@ -60,7 +60,7 @@ async fn told_to_come_later_it_comes_later() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn refused_creations_are_told_of_and_tried_again() {
+async fn refused_creations_are_reported_and_retried() {
     let (_, events) = run_against("403,message=exceeded quota: q", CREATION, 3).await;
     assert!(
         events.iter().any(|reason| reason == "FailedCreate"),
@@ -78,7 +78,7 @@ async fn a_server_that_fails_makes_no_second_pods() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn finalizers_whose_removal_is_refused_go_later() {
+async fn refused_finalizer_removals_are_retried() {
     for code in ["422", "500"] {
         run_against(code, "verbs=patch,resources=pods", 25).await;
     }

@@ -102,7 +102,7 @@ async fn a_job_of_two_hundred_pods_completes_on_three_small_nodes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_finds_no_room_is_told_so_and_who_is_put_on_a_full_node_is_refused() {
+async fn unschedulable_pods_have_a_reason_and_full_nodes_reject_pods() {
     let cluster = cluster(Duration::from_secs(600)).await;
     let client = support::client(&cluster).await;
     let pod = |name: &str, node: Option<&str>| {
@@ -197,7 +197,7 @@ fn a_capacity_that_makes_no_sense_is_refused() {
     for (capacity, complaint) in [
         ("cpu=many", "cpu=many: not a quantity"),
         ("disk=1", "there is no resource \"disk\""),
-        ("8", "\"8\" is not of the form RESOURCE=QUANTITY"),
+        ("8", "\"8\" must be RESOURCE=QUANTITY"),
     ] {
         let output = run(&["local", "--node-capacity", capacity]);
         assert!(!output.status.success(), "{capacity}");

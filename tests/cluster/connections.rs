@@ -126,7 +126,7 @@ async fn a_connection_that_was_closed_meanwhile_costs_no_call() {
 }
 
 #[tokio::test]
-async fn each_call_says_where_it_goes_and_who_makes_it() {
+async fn each_request_has_a_host_and_a_user_agent() {
     let file = tempfile::NamedTempFile::new().expect("a file");
     std::fs::write(file.path(), "of-a-file").expect("it can be written");
     let by_file = format!("tokenFile: {}, as: somebody", file.path().display());
@@ -160,7 +160,7 @@ async fn each_call_says_where_it_goes_and_who_makes_it() {
 }
 
 #[tokio::test]
-async fn connections_that_the_server_closes_go_while_nobody_calls() {
+async fn closed_idle_connections_are_removed() {
     const CALLS: usize = 20;
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = listener
@@ -325,7 +325,7 @@ async fn answering(answer: &'static str) -> String {
 
 /// The first table of docs/when-calls-fail.md.
 #[tokio::test]
-async fn answers_are_taken_for_what_the_page_says() {
+async fn responses_are_classified_as_documented() {
     let status = "{\"kind\":\"Status\",\"reason\":\"TooManyRequests\"}";
     let webhooks: &'static str = Box::leak(
         format!(

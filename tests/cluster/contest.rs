@@ -42,7 +42,7 @@ fn stays(pods: &[Value]) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_is_not_alone_makes_no_pods_until_it_is() {
+async fn a_contested_job_gets_no_pods_until_the_contest_ends() {
     let clock = Clock::default();
     let cluster = cluster_by(&clock, Duration::from_secs(36_000)).await;
     let client = client(&cluster).await;
@@ -105,7 +105,7 @@ async fn who_is_not_alone_makes_no_pods_until_it_is() {
 
 /// A controller's name is misspelled, and no other component would report it.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_that_nobody_takes_up_is_told_of() {
+async fn an_unserved_job_is_reported() {
     let clock = Clock::default();
     let cluster = cluster_by(&clock, Duration::ZERO).await;
     let client = client(&cluster).await;

@@ -206,7 +206,7 @@ async fn a_plugins_token_is_replaced_before_it_runs_out() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_plugin_that_fails_is_told_and_not_asked_by_each_call() {
+async fn a_failing_plugin_is_reported_and_not_run_for_each_request() {
     let scene = Scene::new("token").await;
     let script = format!(
         "echo asked >> '{}'\necho 'please log in' >&2\nexit 3",
@@ -252,7 +252,7 @@ async fn a_token_file_may_end_with_a_newline_and_change() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_is_refused_for_a_minute_is_not_ready() {
+async fn readiness_fails_after_a_minute_of_401() {
     let scene = Scene::new("good").await;
     let config = scene.kubeconfig("token: good");
     let client = client::connect(Some(&config), None).await;
@@ -454,7 +454,7 @@ async fn a_plugins_certificate_may_change() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_token_that_cannot_be_sent_is_told() {
+async fn an_invalid_token_is_reported() {
     let scene = Scene::new("good").await;
     let file = scene.write("token", "two\nlines");
     let user = format!("tokenFile: {}", file.display());

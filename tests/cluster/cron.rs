@@ -44,7 +44,7 @@ fn a_schedule_is_said_in_words() {
 }
 
 #[test]
-fn what_is_wrong_is_named_with_its_field_and_character() {
+fn schedule_errors_name_field_and_character() {
     let (code, _, err) = cron(&["explain", "0 25 * * *"]);
     assert_eq!(code, Some(2));
     let want = "\"0 25 * * *\": hour, character 3: end of range (25) above maximum (23): 25";

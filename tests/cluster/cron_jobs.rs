@@ -174,7 +174,7 @@ fn time(value: &Value) -> Option<Time> {
 const SHORT: Duration = Duration::from_millis(50);
 
 #[tokio::test]
-async fn a_run_starts_in_its_time_is_told_of_and_goes_with_its_cron_job() {
+async fn a_run_starts_on_time_is_recorded_and_is_deleted_with_its_cron_job() {
     let morning = Morning::new(SHORT).await;
     let controller = morning.controller().await;
     let zone = json!({"schedule": "30 4 * * *", "timeZone": "America/New_York"});
@@ -393,7 +393,7 @@ async fn history_is_kept_short_and_ttl_takes_the_rest() {
 }
 
 #[tokio::test]
-async fn beside_the_built_in_controllers_only_what_makes_jobs_for_us_runs() {
+async fn beside_the_built_in_controllers_only_cron_jobs_with_our_jobs_run() {
     let morning = Morning::new(SHORT).await;
     let own = "lakh.dev/job-controller";
     morning.make(&cron_job("theirs", &json!({}))).await;

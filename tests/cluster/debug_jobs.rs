@@ -22,7 +22,7 @@ fn asked(controller: &Controller, path: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_tells_how_far_a_job_is_and_what_it_waits_for() {
+async fn it_shows_a_jobs_progress_and_waits() {
     for shards in [1, 2] {
         tells(shards).await;
     }

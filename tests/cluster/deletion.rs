@@ -147,7 +147,7 @@ async fn a_job_of_the_same_name_has_pods_of_its_own() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pods_of_a_job_that_went_while_nobody_looked_are_freed() {
+async fn pods_of_a_job_deleted_during_downtime_are_released() {
     let scene = Scene::new().await;
     let Scene {
         cluster,

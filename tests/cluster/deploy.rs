@@ -54,7 +54,7 @@ fn renderings() -> Option<Vec<(PathBuf, String)>> {
 
 /// Rewrites the files if `UPDATE_DEPLOY` is set.
 #[test]
-fn rendered_files_are_what_the_chart_renders() {
+fn rendered_files_match_the_chart() {
     let renderings = renderings();
     if std::env::var_os("UPDATE_DEPLOY").is_some() {
         for (path, text) in renderings.as_ref().expect("helm is on the path") {
@@ -131,7 +131,7 @@ fn kustomize_and_helm_give_the_same() {
 }
 
 #[test]
-fn what_the_chart_does_not_know_is_refused_by_name() {
+fn unknown_chart_values_are_refused_by_name() {
     let namespaced = "namespaces={team-a}";
     let cases: [(&[&str], &str); 11] = [
         (&["replicasShare=1"], "replicasShare"),
@@ -225,7 +225,7 @@ fn the_chart_is_of_this_version() {
 }
 
 #[test]
-fn the_image_is_built_of_what_is_not_ignored() {
+fn the_image_is_built_from_files_that_are_not_ignored() {
     let ignored = fs::read_to_string(project(".dockerignore")).expect("it is there");
     for needed in ["Cargo.toml", "Cargo.lock", "crates", "src", "loadtest"] {
         assert!(!ignored.lines().any(|line| line == needed), "{needed}");

@@ -159,7 +159,7 @@ async fn faults_are_set_shown_and_taken_away() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_done_and_what_is_answered_are_two_things() {
+async fn faults_before_and_after_the_write_differ() {
     let cluster = cluster().await;
     let caller = Caller::new(&cluster);
     let api = cluster.server().api();

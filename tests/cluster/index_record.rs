@@ -91,7 +91,7 @@ async fn start(client: &Client, options: Options) -> (Controller, SocketAddr) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_record_stays_when_pods_are_gone_and_is_told_in_each_form() {
+async fn a_record_outlives_pods_and_is_served_in_each_format() {
     for shards in [1, 2] {
         record_stays(shards).await;
     }
@@ -186,10 +186,7 @@ async fn record_stays(shards: usize) {
     let (code, _) = asked(address, "/debug/jobs/default/nobody/indexes.csv");
     assert_eq!(code, 404);
     let (code, why) = asked(address, "/debug/jobs/default/a/indexes?from=x");
-    assert_eq!(
-        (code, why.as_str()),
-        (400, "from=x: a whole number is needed")
-    );
+    assert_eq!((code, why.as_str()), (400, "from=x: invalid number"));
 
     let (_folder, config) = kubeconfig(&cluster);
     let config = config.to_str().expect("a path");
@@ -236,7 +233,7 @@ async fn record_stays(shards: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn status_tells_the_last_failures_of_any_job_also_while_it_is_watched() {
+async fn status_shows_recorded_failures_also_with_watch() {
     let cluster = cluster(Duration::from_millis(50)).await;
     let client = client(&cluster).await;
     let (controller, address) = start(&client, Options::default()).await;
@@ -313,7 +310,7 @@ async fn only_some_exports_are_sent_at_once() {
     let are_sent = lines.iter().all(|line| line.contains(" 200 "));
     assert!(are_sent, "{lines:?}");
     let (code, why) = asked(address, "/debug/jobs/default/a/indexes.csv");
-    let told = "8 exports are being sent; try again when one has ended";
+    let told = "8 exports are in progress; retry when one has finished";
     assert_eq!((code, why.as_str()), (503, told));
     assert!(is_kept(), "a page of JSON is no export");
     // A closed export makes room.
@@ -372,7 +369,7 @@ async fn failures_are_summed_up_for_jobs_that_ask_or_for_all() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_annotation_that_cannot_be_read_is_told() {
+async fn an_invalid_annotation_is_reported() {
     let cluster = cluster(Duration::from_millis(50)).await;
     let client = client(&cluster).await;
     let (controller, _) = start(&client, Options::default()).await;
@@ -384,7 +381,7 @@ async fn an_annotation_that_cannot_be_read_is_told() {
     let events = events_when(&client, "a", "InvalidAnnotation").await;
     assert_eq!(
         events[0]["message"],
-        "annotation lakh.dev/index-record: \"on\" is neither \"true\" nor \"false\"; it is taken for \"false\""
+        "annotation lakh.dev/index-record: \"on\" is neither \"true\" nor \"false\"; lakh treats it as \"false\""
     );
     job_when(&client, "a", |job| is(job, "Failed")).await;
     controller.stop().await;
@@ -392,7 +389,7 @@ async fn an_annotation_that_cannot_be_read_is_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn metrics_are_told_of_single_jobs_that_ask_as_long_as_they_are_there() {
+async fn per_job_metrics_exist_as_long_as_their_jobs() {
     let cluster = cluster(Duration::from_millis(50)).await;
     let client = client(&cluster).await;
     let (controller, _) = start(&client, Options::default()).await;

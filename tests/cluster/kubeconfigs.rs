@@ -84,7 +84,7 @@ async fn credentials_that_the_server_does_not_know() {
         command.arg("--kubeconfig").arg(&config);
         let said = tokio::task::block_in_place(|| line(&mut command));
         for words in [
-            "Unauthorized; the API server does not know these credentials",
+            "Unauthorized; the API server does not accept these credentials",
             "renew the token",
             "--context",
         ] {
@@ -107,7 +107,7 @@ async fn a_server_that_does_not_answer_is_reported_while_it_is_waited_for() {
         let errors = asking.0.stderr.take().expect("it is piped");
         let mut said = String::new();
         tokio::task::block_in_place(|| BufReader::new(errors).read_line(&mut said)).expect("text");
-        let words = "has not answered for 5s; still waiting";
+        let words = "for 5s; still waiting";
         assert!(said.contains(words), "{said}");
     }
     cluster.shutdown().await;

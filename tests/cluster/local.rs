@@ -161,11 +161,11 @@ fn a_failed_job_and_a_timeout_exit_with_1() {
 }
 
 #[test]
-fn what_is_no_manifest_is_refused() {
+fn invalid_manifests_are_refused() {
     check_refused("a: [", &["document 1"]);
     check_refused("just words", &["document 1", "must be an object"]);
     check_refused(&format!("{ALWAYS}---\nkind: ["), &["document 2"]);
-    check_refused("", &["there is no Job in it"]);
+    check_refused("", &["no Job found"]);
     check_refused(
         &ALWAYS.replace("kind: Job", "kind: Jobb"),
         &["document 1", "kind", "Jobb"],
@@ -350,7 +350,7 @@ fn a_job_that_stands_still_says_why() {
 }
 
 #[test]
-fn failed_indexes_are_named_with_what_they_ended_with() {
+fn failed_indexes_are_listed_with_their_causes() {
     let spec = "completionMode: Indexed\n  completions: 4\n  parallelism: 4\n  \
                 backoffLimitPerIndex: 0";
     let fails = "template:\n    metadata: {annotations: {sim.lakh.dev/fail-indexes: \"1,3\", \

@@ -65,7 +65,7 @@ fn write(folder: &TempDir, name: &str, text: impl AsRef<[u8]>) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_cluster_gave_out_runs_again() {
+async fn exported_objects_run_again() {
     let cluster = support::cluster(Duration::ZERO).await;
     let controller = support::controller(&cluster).await;
     let client = support::client(&cluster).await;
@@ -137,7 +137,7 @@ async fn what_a_cluster_gave_out_runs_again() {
     assert_eq!(completed(&output), ["pi"]);
     let said = stderr(&output);
     let words = "Warning: standard input: skipped v1 Pod (documents 1 items[0], 1 items[1]): \
-                 Job nightly-1 owns it and makes its own";
+                 its owner, Job nightly-1, creates its own";
     assert!(said.contains(words), "{said}");
     controller.stop().await;
     cluster.shutdown().await;
@@ -302,7 +302,7 @@ fn jobs_run_without_a_kubeconfig_where_none_can_be_written() {
     let output = lakh(&["local", "-f", &manifest, "--timeout", "60s", "-o", "json"]);
     assert_eq!(completed(&output), ["j"]);
     let said = stderr(&output);
-    let words = "no kubeconfig was written to ";
+    let words = "could not write the kubeconfig to ";
     assert!(
         said.contains(&format!("Warning: {words}")) && said.contains("gone/lakh-"),
         "{said}"

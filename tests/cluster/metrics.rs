@@ -149,7 +149,7 @@ async fn metrics_have_upstreams_names_and_add_up() {
 /// A client deletes two Pods of a Job that replaces Pods at once, and two of one that waits until they have failed. All
 /// of them run.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_held_is_told_by_state_and_how_long_people_wait() {
+async fn cached_objects_and_delays_are_measured() {
     let cluster = cluster(Duration::from_secs(3)).await;
     let client = client(&cluster).await;
     let controller = controller(&cluster.url()).await;
@@ -211,7 +211,7 @@ async fn what_is_held_is_told_by_state_and_how_long_people_wait() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn creations_tell_what_they_are_for() {
+async fn creations_are_counted_by_reason() {
     let cluster = cluster(Duration::from_secs(3600)).await;
     let client = client(&cluster).await;
     let controller = controller(&cluster.url()).await;
@@ -330,7 +330,7 @@ fn check_syncs(samples: &BTreeMap<String, f64>) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn events_are_combined_and_the_end_is_told() {
+async fn events_are_combined_and_the_end_is_reported() {
     let cluster = cluster(Duration::from_millis(50)).await;
     let client = client(&cluster).await;
     let controller = controller(&cluster.url()).await;

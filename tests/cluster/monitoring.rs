@@ -281,7 +281,7 @@ fn start(folder: &TempDir, name: &str, url: &str) -> Logged {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whatever_dashboard_and_alerts_ask_for_is_told_by_a_run_and_documented() {
+async fn queried_metrics_exist_in_a_run_and_are_documented() {
     let leader = scrape_of_a_run().await;
     let scrape = Scrape::read(&leader);
     let docs = fs::read_to_string(project("docs/metrics.md")).expect("it is there");
@@ -375,7 +375,7 @@ fn variables_of_the_dashboard_are_there() {
 }
 
 #[test]
-fn panels_say_what_they_show_and_stand_beside_each_other() {
+fn panels_have_descriptions_and_do_not_overlap() {
     let dashboard = dashboard();
     let panels = items(&dashboard["panels"]);
     let mut ids = BTreeSet::new();

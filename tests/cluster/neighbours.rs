@@ -63,7 +63,7 @@ async fn a_busy_server_in_one_namespace_stops_no_other() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_webhook_that_is_busy_stops_no_other_and_is_told_of() {
+async fn a_busy_webhook_is_reported_and_stops_no_other_tenant() {
     let denial =
         "refuse=429,retryAfter=24h,message=admission webhook \"w\" denied the request: busy";
     let (cluster, client) = beside(denial, 20).await;

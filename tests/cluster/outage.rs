@@ -29,7 +29,7 @@ async fn start(state: &Path, port: u16) -> EmbeddedCluster {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_outage_is_told_and_survived() {
+async fn an_outage_is_reported_and_survived() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(name);
     let first = start(&path("state"), 0).await;
@@ -62,12 +62,17 @@ async fn an_outage_is_told_and_survived() {
     // The last event of each kind came at a different time.
     wait_until("all are named", || {
         let why = ready();
-        let mut words = ["[-]watches failed: not heard of ", "jobs for ", "pods for "].iter();
+        let mut words = [
+            "[-]watches failed: no data about ",
+            "jobs for ",
+            "pods for ",
+        ]
+        .iter();
         why.starts_with("HTTP/1.1 503 ") && words.all(|words| why.contains(words))
     })
     .await;
     for kind in ["jobs", "pods", "cronjobs"] {
-        let line = says("to be tried again", Some(kind));
+        let line = says("request failed; will retry", Some(kind));
         let line = line.unwrap_or_else(|| panic!("{kind}: {:?}", controller.lines()));
         assert_eq!(line["level"], "WARN");
     }
@@ -77,7 +82,7 @@ async fn an_outage_is_told_and_survived() {
     println!("ready again after {back:?}");
     for kind in ["jobs", "pods", "cronjobs"] {
         assert!(
-            says("heard again", Some(kind)).is_some(),
+            says("requests succeed again", Some(kind)).is_some(),
             "{kind}: {:?}",
             controller.lines()
         );
@@ -87,7 +92,7 @@ async fn an_outage_is_told_and_survived() {
     assert_eq!(done["status"]["succeeded"], PODS);
     check_pods_of_complete_job(&pods(&client).await, PODS as usize);
     wait_until("the Job's line", || {
-        says("Job ended", None).is_some_and(|line| line["job"] == "default/main")
+        says("Job finished", None).is_some_and(|line| line["job"] == "default/main")
     })
     .await;
     drop(controller);

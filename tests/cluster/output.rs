@@ -106,7 +106,7 @@ async fn a_reader_that_has_gone_ends_each_command_quietly() {
 }
 
 #[test]
-fn a_disk_that_is_full_is_told() {
+fn a_full_disk_is_reported() {
     for line in [
         &["version"][..],
         &["completion", "zsh"],

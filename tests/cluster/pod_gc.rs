@@ -515,7 +515,7 @@ async fn of_pods_that_have_ended_only_so_many_stay_and_their_job_has_counted_the
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pods_that_have_ended_stay_unless_somebody_says_how_many() {
+async fn terminated_pods_stay_without_a_threshold() {
     let world = World::new(3, Duration::from_millis(20), None).await;
     let controller = world.controller().await;
     create(&world.client, &indexed_job("j", 6, 6)).await;
@@ -526,7 +526,7 @@ async fn pods_that_have_ended_stay_unless_somebody_says_how_many() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_collector_that_has_missed_events_knows_who_is_still_there() {
+async fn a_collector_relists_after_missed_events() {
     let world = World::new(0, Duration::ZERO, Some(1)).await;
     for pod in ["old", "young"] {
         let mut pod = waiting_pod(pod);

@@ -232,7 +232,7 @@ async fn too_many_failed_indexes_end_the_job() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_success_policy_stops_what_still_runs() {
+async fn a_success_policy_deletes_running_pods() {
     let cluster = cluster(Duration::from_millis(1500)).await;
     let client = client(&cluster).await;
     let first = controller(&cluster).await;

@@ -101,7 +101,7 @@ fn start(before: &str, kubeconfig: &Path, address: SocketAddr) -> Running {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn connections_that_say_nothing_starve_nobody() {
+async fn silent_connections_do_not_block_others() {
     const HALF_OPEN: usize = 1100;
     let cluster = support::cluster(Duration::from_millis(50)).await;
     let (_folder, kubeconfig) = support::kubeconfig(&cluster);
@@ -212,7 +212,7 @@ async fn a_server_that_is_not_there_yet_is_waited_for() {
     tokio::task::block_in_place(|| {
         ask_until(address, "/livez", is_ok);
         let why = format!(
-            "[-]caches failed: not filled yet of cronjobs, jobs, pods: API server http://{server}/: "
+            "[-]caches failed: no complete list of cronjobs, jobs, pods: API server http://{server}/: "
         );
         let answer = ask_until(address, "/readyz", |answer| answer.contains(&why));
         assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
@@ -234,7 +234,7 @@ async fn a_server_that_is_not_there_yet_is_waited_for() {
 
 /// Errors that waiting cannot cure are reported at once.
 #[test]
-fn what_is_wrong_with_files_is_not_waited_for() {
+fn invalid_files_fail_at_once() {
     let folder = tempfile::tempdir().expect("a folder");
     let missing = folder.path().join("missing");
     let missing = missing.display();

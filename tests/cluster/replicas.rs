@@ -240,7 +240,7 @@ async fn take_overs(more: &'static [&'static str]) {
             Deed::Frozen | Deed::CutOff => {
                 let replica = replicas.replica(leader);
                 replica.signal(Signal::CONT);
-                let lost = || replica.process.says("the lease was lost", None).is_some();
+                let lost = || replica.process.says("lost the Lease", None).is_some();
                 wait_until("it stands by", || lost() && !replica.leads()).await;
             }
         }

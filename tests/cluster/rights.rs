@@ -51,7 +51,7 @@ struct Work {
 const MANAGER: Option<&str> = Some("lakh.dev/job-controller");
 
 #[tokio::test(flavor = "multi_thread")]
-async fn managed_by_needs_what_it_is_granted_and_nothing_else() {
+async fn mode_managed_by_needs_exactly_its_rights() {
     let work = Work {
         namespace: "default",
         manager: MANAGER,
@@ -61,7 +61,7 @@ async fn managed_by_needs_what_it_is_granted_and_nothing_else() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn replace_needs_what_it_is_granted_and_nothing_else() {
+async fn mode_replace_needs_exactly_its_rights() {
     let work = Work {
         namespace: "default",
         manager: None,
@@ -71,7 +71,7 @@ async fn replace_needs_what_it_is_granted_and_nothing_else() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_namespace_alone_needs_what_it_is_granted_and_nothing_else() {
+async fn a_single_namespace_needs_exactly_its_rights() {
     let work = Work {
         namespace: "team-a",
         manager: MANAGER,
@@ -81,7 +81,7 @@ async fn a_namespace_alone_needs_what_it_is_granted_and_nothing_else() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn cron_jobs_and_gangs_need_what_their_components_grant_and_nothing_else() {
+async fn cron_jobs_and_gangs_need_exactly_their_components_rights() {
     let work = Work {
         namespace: "default",
         manager: MANAGER,
@@ -91,7 +91,7 @@ async fn cron_jobs_and_gangs_need_what_their_components_grant_and_nothing_else()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_page_for_others_needs_what_its_component_grants_and_nothing_else() {
+async fn the_remote_page_needs_exactly_its_components_rights() {
     let work = Work {
         namespace: "default",
         manager: MANAGER,
@@ -204,7 +204,7 @@ fn arguments(documents: &[Document], components: &[&str]) -> Vec<String> {
 
 /// Requests the UI with a token.
 async fn see_the_page(log: &Path) {
-    const SHOWN: &str = "the page is shown to who brings a token";
+    const SHOWN: &str = "serving /ui to clients with a bearer token";
     let address = || {
         let log = fs::read_to_string(log).ok()?;
         let line = log.lines().find(|line| line.contains(SHOWN))?;
@@ -293,7 +293,7 @@ impl Grant {
 
     /// Returns true for reviews of a user's own identity and rights, which the ClusterRole system:basic-user grants to
     /// all.
-    fn is_everybodys(&self) -> bool {
+    fn is_granted_to_every_user(&self) -> bool {
         self.verb == "create" && self.resource.starts_with("selfsubject")
     }
 }
@@ -342,7 +342,7 @@ impl Rights {
             // Discovery and the version, by the ClusterRole system:discovery.
             return Ok(());
         };
-        if grant.is_everybodys() {
+        if grant.is_granted_to_every_user() {
             return Ok(());
         }
         let fits = |it: &&Scoped| {

@@ -102,7 +102,7 @@ impl Replica {
 
     /// Its name in the roster.
     fn identity(&self) -> Option<String> {
-        let line = self.process.says("writing waits", None)?;
+        let line = self.process.says("waiting for ranges", None)?;
         line["identity"].as_str().map(str::to_owned)
     }
 
@@ -238,7 +238,7 @@ fn owner(owners: &Owners, namespace: &str) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_range_is_written_by_one_and_only_what_must_move_moves() {
+async fn each_range_has_one_writer_and_moves_only_when_needed() {
     let mut replicas = Replicas::new().await;
     for _ in 0..3 {
         replicas.add(&FLAGS).await;
@@ -313,7 +313,7 @@ async fn each_range_is_written_by_one_and_only_what_must_move_moves() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_shares_and_who_does_not_never_write_at_once() {
+async fn sharing_and_sole_leaders_never_write_at_once() {
     let mut replicas = Replicas::new().await;
     replicas.add(&FLAGS).await;
     replicas.owners_when(|owners| is_even(owners, 1)).await;
@@ -348,7 +348,7 @@ async fn who_shares_and_who_does_not_never_write_at_once() {
 
 /// Two replicas use the server's shard selector, and one does not.
 #[tokio::test(flavor = "multi_thread")]
-async fn who_has_the_server_select_hears_of_its_own_ranges_only() {
+async fn with_shard_selector_a_replica_gets_only_its_ranges() {
     let mut replicas = Replicas::new().await;
     let selecting = [&FLAGS[..], &["--shard-selector"]].concat();
     for _ in 0..2 {

@@ -45,7 +45,7 @@ fn check_file(path: &str, got: &str) {
 }
 
 #[test]
-fn what_is_rendered_for_kwok_is_what_the_files_say() {
+fn stages_for_kwok_match_the_files() {
     let night = load_stages(&[PathBuf::from(project("examples/stages/night.yaml"))]);
     let night = night.expect("the example is good");
     check_file(
@@ -432,7 +432,7 @@ async fn a_failure_policy_without_a_container_meets_the_sidecar_that_was_stopped
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn containers_print_what_their_stage_says() {
+async fn containers_print_their_stages_output() {
     let stage = format!(
         "{FAILS}  end: {{exitCode: 3}}\n  output: |\n    frame {{index}} on {{node}}\n    \
          ended with {{exitCode}}\n  sidecars: [{{output: proxied}}]\n"

@@ -42,7 +42,7 @@ fn version(object: &Value) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_there_is_there_again() {
+async fn a_restart_restores_all_objects() {
     let folder = tempfile::tempdir().expect("a folder");
     let first = start(folder.path()).await;
     let client = support::client(&first).await;
@@ -209,7 +209,7 @@ async fn a_damaged_file_is_refused() {
         client.post(CONFIG_MAPS, body).await.expect("an answer");
     }
     let said = refused(folder.path());
-    assert!(said.contains("somebody else has it open"), "{said}");
+    assert!(said.contains("another process uses it"), "{said}");
     cluster.shutdown().await;
     let file = folder.path().join("objects.redb");
     let whole = fs::read(&file).expect("the file is there");

@@ -83,7 +83,7 @@ async fn client_of(kubeconfig: &Path) -> Client {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_local_run_that_is_interrupted_tells_how_far_it_came() {
+async fn an_interrupted_local_run_reports_its_progress() {
     for signal in ["-INT", "-TERM"] {
         let folder = tempfile::tempdir().expect("a folder for temporary files");
         let slow = folder.path().join("slow.yaml");
@@ -170,7 +170,7 @@ fn a_server_that_never_answers_does_not_keep_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_signal_is_heard_however_early_it_comes() {
+async fn an_early_signal_is_handled() {
     let cluster = support::cluster(Duration::ZERO).await;
     let (_folder, kubeconfig) = support::kubeconfig(&cluster);
     tokio::task::block_in_place(|| {

@@ -119,7 +119,7 @@ async fn a_queue_manager_stops_and_admits_a_job_again_and_again() {
 
 /// Nothing else happens on the cluster, so that no Pod event advances the watch.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_follows_its_spec_at_once_after_somebody_has_written_its_status() {
+async fn a_job_follows_its_spec_at_once_after_a_foreign_status_write() {
     let status = format!("{JOB}/status");
     for foreign in [
         json!({"ready": 1}),

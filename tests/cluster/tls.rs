@@ -96,7 +96,7 @@ fn heard(mut stream: TcpStream) -> String {
 }
 
 #[test]
-fn kubectl_may_do_what_its_token_may() {
+fn kubectl_has_the_rights_of_its_token() {
     if !support::kubectl::is_installed() {
         return;
     }
@@ -183,7 +183,7 @@ fn kubectl_needs_no_token_where_there_are_none() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn only_who_knows_the_ca_believes_the_server() {
+async fn only_clients_with_the_ca_trust_the_server() {
     let folder = Folder::new();
     let ours = start(None, Certificate::Made).await;
     let other = start(None, Certificate::Made).await;
@@ -300,7 +300,7 @@ async fn a_given_certificate_is_shown() {
 }
 
 #[test]
-fn what_runs_inside_does_not_mind_for_whom_a_given_certificate_is() {
+fn internal_clients_accept_any_given_certificate() {
     let folder = Folder::new();
     let (certificate, key) = issued("lakh.example.com");
     let (certificate, key) = (folder.write("crt", &certificate), folder.write("key", &key));

@@ -137,7 +137,7 @@ async fn jobs_are_seen_to_go_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn failures_are_told_by_cause_and_without_colour() {
+async fn failures_are_shown_by_cause_without_colour() {
     if !tmux::is_installed() {
         return;
     }
@@ -190,7 +190,7 @@ fn end(config: &Path, signal: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_is_away_and_rights_that_are_missing_are_told_and_it_goes_on() {
+async fn an_outage_and_missing_rights_are_shown_and_top_continues() {
     if !tmux::is_installed() {
         return;
     }
@@ -216,7 +216,7 @@ async fn a_server_that_is_away_and_rights_that_are_missing_are_told_and_it_goes_
     terminal.screen_when("it is allowed by now", well).await;
 
     line.cut_while(async {
-        let screen = terminal.screen_with("! no news since ").await;
+        let screen = terminal.screen_with("! no update since ").await;
         assert!(screen.contains("> default/main"), "{screen}");
         create(&client, &indexed_job("second", 2, 2)).await;
     })
@@ -229,7 +229,7 @@ async fn a_server_that_is_away_and_rights_that_are_missing_are_told_and_it_goes_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_no_terminal_gets_an_error() {
+async fn top_without_a_terminal_fails() {
     let cluster = cluster(LONG).await;
     let (folder, config) = support::kubeconfig(&cluster);
     let run = |mut command: Command| {

@@ -116,7 +116,7 @@ async fn finished_jobs_go_with_their_pods_when_their_time_has_come() {
 }
 
 #[tokio::test]
-async fn a_users_finalizer_keeps_the_job_and_what_was_raised_counts() {
+async fn a_foreign_finalizer_keeps_the_job_and_a_raised_ttl_counts() {
     let clock = Clock::default();
     let cluster = cluster_by(&clock, Duration::from_millis(50)).await;
     let client = client(&cluster).await;
@@ -149,7 +149,7 @@ async fn a_users_finalizer_keeps_the_job_and_what_was_raised_counts() {
 }
 
 #[tokio::test]
-async fn a_new_controller_cleans_up_what_it_finds_and_only_what_is_its_own() {
+async fn a_new_controller_deletes_expired_jobs_of_its_own() {
     let cluster = cluster(Duration::from_millis(50)).await;
     let client = client(&cluster).await;
     let jobs_only = Options {
@@ -225,7 +225,7 @@ async fn a_server_that_fails_is_asked_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn how_late_a_job_was_deleted_is_measured_and_nobody_is_told() {
+async fn deletion_delay_is_measured_without_events() {
     let cluster = cluster(Duration::from_millis(50)).await;
     let client = client(&cluster).await;
     let controller = start(&client, listening(options())).await;

@@ -50,7 +50,7 @@ impl Events {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_page_hears_of_jobs_and_indexes_as_they_change() {
+async fn a_page_receives_changes_of_jobs_and_indexes() {
     for shards in [1, 2] {
         let cluster = cluster(Duration::from_secs(1)).await;
         let client = client(&cluster).await;
@@ -98,7 +98,7 @@ async fn a_page_hears_of_jobs_and_indexes_as_they_change() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_may_frame_it_or_ask_from_another_page() {
+async fn framing_and_cross_site_requests_are_refused() {
     let cluster = cluster(Duration::ZERO).await;
     let controller = Controller::start(client(&cluster).await, listening(Options::default()));
     let controller = controller.await.expect("it starts");
@@ -141,7 +141,7 @@ fn json_of(answer: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn failures_are_told_by_their_cause_when_somebody_asks() {
+async fn failures_are_grouped_by_cause_on_request() {
     let cluster = cluster(Duration::ZERO).await;
     let client = client(&cluster).await;
     let controller = Controller::start(client.clone(), listening(Options::default()));
@@ -311,7 +311,7 @@ async fn pods_of_a_job_without_indexes_are_listed_failed_first() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn cron_jobs_are_told_with_their_next_runs() {
+async fn cron_jobs_are_sent_with_their_next_runs() {
     for shards in [1, 2] {
         let cluster = cluster(Duration::ZERO).await;
         let client = client(&cluster).await;

@@ -199,7 +199,7 @@ fn authorizer() -> Authorizer {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_sees_more_than_they_may_list() {
+async fn users_see_only_namespaces_they_may_list() {
     let authorizer = authorizer();
     let (world, _kept) = World::start(&authorizer).await;
     let page = world.page;
@@ -270,7 +270,7 @@ async fn nobody_sees_more_than_they_may_list() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn events_of_jobs_are_for_who_may_list_them() {
+async fn event_texts_need_the_right_to_list_events() {
     let authorizer = authorizer();
     let (world, _kept) = World::start(&authorizer).await;
     let page = world.page;
@@ -324,7 +324,7 @@ async fn events_of_jobs_are_for_who_may_list_them() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_loses_a_right_or_a_token_is_shown_no_more() {
+async fn a_lost_right_or_token_ends_the_stream() {
     let authorizer = authorizer();
     let (world, _kept) = World::start(&authorizer).await;
     let page = world.page;
@@ -439,7 +439,7 @@ async fn a_browser_keeps_the_token_where_no_script_and_no_other_page_has_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_guesses_tokens_keeps_the_api_server_from_nothing() {
+async fn guessing_tokens_does_not_load_the_api_server() {
     let authorizer = authorizer();
     let (world, _kept) = World::start(&authorizer).await;
     let page = world.page;
@@ -473,7 +473,7 @@ async fn without_the_right_to_ask_it_says_so() {
     let (head, why) = ask(world.page, "GET /ui/viewer", &[ANN], "");
     assert!(head.starts_with("HTTP/1.1 502 "), "{head}");
     assert!(
-        why.contains("lakh itself may not ask whose tokens are"),
+        why.contains("lakh lacks the right to create tokenreviews"),
         "{why}"
     );
     // Nobody is shown anything for want of an answer.
@@ -539,7 +539,7 @@ async fn viewer(page: SocketAddr, authority: &str) -> Option<Value> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_certificate_that_was_renewed_is_shown_to_who_comes_next() {
+async fn a_renewed_certificate_is_used_for_new_connections() {
     let folder = tempfile::tempdir().expect("a folder");
     let first = certify(folder.path());
     let cluster = support::cluster(Duration::ZERO).await;

@@ -78,16 +78,16 @@ async fn replicas_that_may_not_write_the_lease_are_not_ready() {
         wait_until("it says why", || {
             replica
                 .get("/readyz")
-                .contains("[-]lease failed: the Lease cannot be written for")
+                .contains("[-]lease failed: the Lease could not be written for")
         })
         .await;
         let metric = "lakh_lease_writable{name=\"lakh-replace\"} 0";
         assert!(replica.get("/metrics").contains(metric));
         // It logs after 0, 10 and 30 s, and not every two seconds.
         tokio::time::sleep(Duration::from_secs(8)).await;
-        let lines = replica.count("the Lease cannot be written");
+        let lines = replica.count("could not write the Lease");
         assert!((1..=3).contains(&lines), "{:?}", replica.controller.lines());
-        assert_eq!(replica.count("heard again"), 0);
+        assert_eq!(replica.count("requests succeed again"), 0);
     }
     is_refused.store(false, Ordering::SeqCst);
     for replica in &replicas {
@@ -110,12 +110,12 @@ async fn a_server_that_takes_connections_and_answers_nothing_is_reported() {
     wait_until("the one without election is ready", || alone.is_ready()).await;
     proxy.freeze(true);
     wait_until("the leader says what it waits for", || {
-        let line = leader.controller.says("the Lease cannot be written", None);
+        let line = leader.controller.says("could not write the Lease", None);
         line.is_some_and(|line| line["error"] == "no answer within 5 s")
     })
     .await;
     wait_until("the leader says why it leads no more", || {
-        let line = leader.controller.says("the lease was lost", None);
+        let line = leader.controller.says("lost the Lease", None);
         line.is_some_and(|line| {
             let reason = line["reason"].as_str().unwrap_or_default();
             reason.contains("no answer within 5 s") && line["holder"].is_null()
@@ -125,14 +125,14 @@ async fn a_server_that_takes_connections_and_answers_nothing_is_reported() {
     wait_until("the standby says what it waits for", || {
         let line = standby
             .controller
-            .says("failed; to be tried again", Some("leases"));
+            .says("request failed; will retry", Some("leases"));
         line.is_some_and(|line| line["error"] == "no answer within 5 s")
     })
     .await;
     wait_until("the one without election says so", || {
         let line = alone
             .controller
-            .says("the API server does not answer", None);
+            .says("the API server does not respond", None);
         line.is_some_and(|line| line["error"] == "GET /version: no answer within 10 s")
     })
     .await;
@@ -140,7 +140,7 @@ async fn a_server_that_takes_connections_and_answers_nothing_is_reported() {
         let took = wait_until("it is not ready", || {
             replica
                 .get("/readyz")
-                .contains("[-]server failed: no answer to any call for 3")
+                .contains("[-]server failed: no response to any request for 3")
         })
         .await;
         println!("not ready after {took:?} more");
@@ -150,6 +150,6 @@ async fn a_server_that_takes_connections_and_answers_nothing_is_reported() {
     for replica in [&leader, &standby, &alone] {
         wait_until("it is ready again", || replica.is_ready()).await;
     }
-    assert_eq!(alone.count("the API server answers again"), 1);
+    assert_eq!(alone.count("the API server responds again"), 1);
     cluster.shutdown().await;
 }

@@ -100,7 +100,7 @@ async fn run_all(arm: &Arm, cases: &[&Case]) -> Vec<Vec<Vec<Line>>> {
 }
 
 #[test]
-fn there_are_enough_cases_and_differences_are_told() {
+fn there_are_enough_cases_and_differences_are_documented() {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     let told = fs::read_to_string(root.join(LEFT_OUT)).unwrap();
     let told = told.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -50,7 +50,7 @@ FILES = {
 HTML = """<!doctype html><meta charset="utf-8">
 <link rel="stylesheet" href="page.css"><script defer src="page.js"></script>"""
 # What the run has none of, by the panel's title and the query's name.
-MAY_BE_EMPTY = {("Others at work, and odd objects", "C"): "the API server has no objects that cannot be read"}
+MAY_BE_EMPTY = {("Other controllers, unreadable objects", "C"): "the API server has no objects that cannot be read"}
 
 
 def free_port():

@@ -963,7 +963,7 @@ def with_a_token(browser):
     check_accessible(page, "the login")
     page.keyboard.type("nobodys-token")
     page.keyboard.press("Enter")
-    wait_for("a refusal", lambda: "does not know this token" in page.locator("#login-problem").inner_text())
+    wait_for("a refusal", lambda: "does not accept this token" in page.locator("#login-problem").inner_text())
     # That is what the browser itself says of an answer 401.
     page.problems = [problem for problem in page.problems if "401" not in problem]
     picture(page, "login")

@@ -296,7 +296,7 @@ fn is_test(file: &File) -> bool {
 }
 
 #[test]
-fn modules_use_only_what_they_may() {
+fn modules_use_only_allowed_modules() {
     let mut wrong = Vec::new();
     for file in sources() {
         if file.module == "lib" || file.module == "main" {
@@ -448,7 +448,7 @@ fn sources_of(folder: &'static str, at_least: usize) -> Vec<File> {
 }
 
 #[test]
-fn folders_of_the_api_server_use_only_what_they_may() {
+fn folders_of_the_api_server_use_only_allowed_folders() {
     let mut wrong = Vec::new();
     for file in sources_of(API_SERVER, 50) {
         let module = module_below(API_SERVER, &file);
@@ -643,7 +643,7 @@ fn clocks_are_read_in_one_place() {
 }
 
 #[test]
-fn every_file_says_what_it_is_for() {
+fn every_file_has_a_header() {
     let mut wrong = Vec::new();
     for file in sources() {
         if !file.text.starts_with("//! ") {

@@ -229,7 +229,7 @@ fn the_map_has_every_page() {
 }
 
 #[test]
-fn the_readme_names_what_is_needed_and_what_ci_runs() {
+fn the_readme_names_requirements_and_the_ci_command() {
     let readme = read(Path::new("README.md"));
     let manifest = read(Path::new("Cargo.toml"));
     let version = manifest

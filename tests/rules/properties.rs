@@ -73,7 +73,7 @@ fn histories_hold_to_the_rules_and_come_to_an_end() {
 }
 
 #[test]
-fn claims_come_to_what_is_meant() {
+fn claims_reach_the_expected_result() {
     each_seed(|seed, _| {
         let mut dice = Dice(seed);
         let steps = 50 + dice.below(500);

@@ -154,7 +154,7 @@ fn each_rule_about_ttl_and_garbage_has_a_case_or_a_test() {
 }
 
 #[test]
-fn what_is_missing_or_made_up_is_found() {
+fn missing_and_unknown_rows_are_found() {
     let mut document = Document::default();
     for line in [
         "| Rule | What holds | Shown by |",
@@ -177,7 +177,7 @@ fn what_is_missing_or_made_up_is_found() {
         shown.iter().map(String::as_str).collect::<Vec<_>>(),
         ["1.1", "1.4.2", "V2"]
     );
-    let this = "what_is_missing_or_made_up_is_found";
+    let this = "missing_and_unknown_rows_are_found";
     assert!(has_test("tests/rules/rows.rs", this));
     assert!(
         !has_test("tests/rules/rows.rs", "has_test"),

@@ -445,7 +445,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_connection_that_is_lost_is_told_of() {
+    async fn a_lost_connection_is_reported() {
         let (io, listener) = (CoalescedIo::start().expect("it starts"), listener().await);
         let (mut coalesced, far) = connection(&io, &listener).await;
         let wait = async {

@@ -123,7 +123,7 @@ async fn looked_for() -> String {
     match usual.exists() {
         true => format!("kubeconfig {}: {wrong}", usual.display()),
         false => format!(
-            "no cluster is named: KUBECONFIG is not set, there is no file {}, and this is no Pod",
+            "no cluster is configured: KUBECONFIG is not set, {} does not exist, and this process does not run in a Pod",
             usual.display()
         ),
     }
@@ -210,8 +210,8 @@ fn configure_url_as(
     let mut config = Config::new(uri);
     if let Some(token) = token {
         let bearer = format!("Bearer {token}").parse();
-        let mut bearer: HeaderValue =
-            bearer.map_err(|_| unreachable("the token cannot be sent".into()))?;
+        let mut bearer: HeaderValue = bearer
+            .map_err(|_| unreachable("the token has characters that cannot be sent".into()))?;
         bearer.set_sensitive(true);
         config.headers.push((header::AUTHORIZATION, bearer));
     }

@@ -228,7 +228,7 @@ impl Credentials {
         let mut found = renewing.found.clone();
         if let Err(error) = self.sources.read(&mut found) {
             // Some environments provide files for the start only, and files may be exchanged just now.
-            tracing::warn!(%error, "credentials stay as they were");
+            tracing::warn!(%error, "could not read the credentials; the previous ones stay in use");
         }
         let asks = match why {
             Why::Due => is_over(renewing.plugin_due),
@@ -247,7 +247,10 @@ impl Credentials {
                     found.identity = identity;
                 }
                 Err(error) => {
-                    tracing::warn!(error, "no credentials");
+                    tracing::warn!(
+                        error,
+                        "the exec plug-in returned no credentials; will retry"
+                    );
                     renewing.rests_until = Some(instant() + REST);
                     renewing.failed = Some(error.clone());
                     let gave_once = found.token.is_some() || self.is_by_plugin(&found.identity);
@@ -266,11 +269,11 @@ impl Credentials {
                 Ok(next) => Arc::new(next),
                 Err(error) => {
                     // A certificate may arrive before its key.
-                    tracing::warn!(%error, "new credentials are of no use; the old ones stay");
+                    tracing::warn!(%error, "the new credentials are invalid; the previous ones stay in use");
                     return Ok(self.show(current, Some(instant() + REST)));
                 }
             };
-            tracing::info!("credentials or certificates have changed");
+            tracing::info!("using changed credentials or certificates");
             renewing.found = found;
         }
         let looks = [self.sources.next_look(), renewing.plugin_due];
@@ -323,7 +326,7 @@ impl Fixed {
             let certificates = blocks.filter(|block| block.tag() == "CERTIFICATE");
             let certificates: Vec<Vec<u8>> = certificates.map(pem::Pem::into_contents).collect();
             if certificates.is_empty() {
-                return Err("there is no certificate to believe".into());
+                return Err("the CA data has no certificate".into());
             }
             config.root_cert = Some(certificates);
         }

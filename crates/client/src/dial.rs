@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_escaped_in_a_proxys_password_is_meant() {
+    fn escapes_in_a_proxys_password_are_decoded() {
         for (text, meant) in [
             ("user:pa%40ss%3aword", "user:pa@ss:word"),
             ("user:50%", "user:50%"),

@@ -71,7 +71,7 @@ impl Plugin {
             return None;
         }
         let hint = self.0.install_hint.as_deref().unwrap_or_default();
-        let missing = format!("exec plug-in {command:?}: there is no such program. {hint}");
+        let missing = format!("exec plug-in {command:?}: program not found. {hint}");
         Some(missing.trim_end().to_owned())
     }
 
@@ -126,12 +126,12 @@ impl Plugin {
 
 /// Parses an answer, in JSON or, as some plug-ins print it, in YAML.
 fn read(text: &str, version: Option<&str>, now: Time) -> Result<ExecCredential, String> {
-    let odd = |error: &dyn std::fmt::Display| format!("it said what cannot be read: {error}");
+    let odd = |error: &dyn std::fmt::Display| format!("its output is invalid: {error}");
     let answer: RawExecCredential = serde_saphyr::from_str(text).map_err(|error| odd(&error))?;
     if version.is_some_and(|version| version != answer.api_version) {
         let expected = version.unwrap_or_default();
         return Err(format!(
-            "it speaks {}, and the kubeconfig says {expected}",
+            "it returned apiVersion {}, but the kubeconfig requires {expected}",
             answer.api_version
         ));
     }
@@ -139,12 +139,17 @@ fn read(text: &str, version: Option<&str>, now: Time) -> Result<ExecCredential, 
     let identity = match (status.client_certificate_data, status.client_key_data) {
         (Some(certificate), Some(key)) => Some((certificate, key)),
         (None, None) => None,
-        _ => return Err("it gave a certificate without a key, or a key alone".to_owned()),
+        _ => {
+            return Err(
+                "it returned a certificate without a key, or a key without a certificate"
+                    .to_owned(),
+            );
+        }
     };
     let token = status.token.map(|token| token.trim().to_owned());
     let token = token.filter(|token| !token.is_empty());
     if token.is_none() && identity.is_none() {
-        return Err("it gave neither a token nor a certificate".to_owned());
+        return Err("it returned neither a token nor a certificate".to_owned());
     }
     let end = status.expiration_timestamp.as_deref();
     let end = end.map(|text| Time::parse_rfc3339(text).ok_or_else(|| odd(&text)));
@@ -187,19 +192,22 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_is_of_no_use_is_told() {
+    fn useless_plugin_output_is_reported() {
         for (status, why) in [
             ("{}", "neither a token nor"),
             ("null", "neither a token nor"),
             (r#"{"token":""}"#, "neither a token nor"),
-            (r#"{"token":"a","clientKeyData":"b"}"#, "a key alone"),
+            (
+                r#"{"token":"a","clientKeyData":"b"}"#,
+                "a key without a certificate",
+            ),
             (r#"{"token":"a","expirationTimestamp":"soon"}"#, "soon"),
         ] {
             let said = answer(status).expect_err("it is of no use");
             assert!(said.contains(why), "{said}");
         }
         let said = read("{apiVersion: v2}", Some("v1"), Time::from_secs(0));
-        assert!(said.is_err_and(|said| said.contains("it speaks v2")));
+        assert!(said.is_err_and(|said| said.contains("apiVersion v2")));
         assert!(read("error: no", Some("v1"), Time::from_secs(0)).is_err());
     }
 }

@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_has_ended_or_was_not_used_for_long_goes() {
+    async fn closed_and_idle_connections_are_removed() {
         let pool = Pool::new();
         let (good, _far) = connection().await;
         let (old, _other) = connection().await;
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_idle_is_closed_where_there_is_no_room() {
+    async fn idle_connections_are_closed_when_the_pool_is_full() {
         let (budget, pool) = (Budget::new(1), Pool::new());
         budget.add(&pool);
         let (near, mut far) = duplex(64);

@@ -143,7 +143,7 @@ mod tests {
     const PATIENCE: Duration = Duration::from_secs(60);
 
     #[test]
-    fn a_clock_starts_where_it_is_told_goes_on_and_never_back() {
+    fn a_clock_starts_at_the_given_time_and_never_goes_back() {
         let clock = Clock::starting_at(NOON);
         assert!(clock.now().wall.since(NOON) < Duration::from_secs(60));
         let seen = clock.now();
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn who_moves_a_clock_moves_both_and_who_sets_it_back_the_time_of_day_alone() {
+    fn advancing_moves_both_clocks_and_setting_back_only_the_wall_clock() {
         let clock = Clock::starting_at(NOON);
         let start = clock.now();
         clock.move_on_to(NOON + DAY);
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_a_time_of_day_looks_whether_the_clock_was_set_on() {
+    fn a_wall_clock_sleep_notices_a_clock_set_forward() {
         let now = Now::at(NOON);
         let wall = Timeout::from(NOON + DAY);
         assert_eq!(nap(wall, now), LOOK);
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_waits_does_not_wait_longer_because_the_clock_is_set_back() {
+    async fn setting_the_clock_back_does_not_extend_a_sleep() {
         let clock = Clock::starting_at(NOON);
         let start = clock.now();
         let soon = start.monotonic + Duration::from_millis(50);
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_waits_wakes_when_the_clock_is_moved_far_enough_or_time_passes() {
+    async fn a_sleep_ends_when_the_clock_advances_or_time_passes() {
         let clock = Clock::starting_at(NOON);
         let start = clock.now();
         let dues: [Timeout; 2] = [(NOON + DAY).into(), (start.monotonic + DAY).into()];

@@ -32,16 +32,16 @@ pub struct Rate {
 
 /// A clock that returns the latest time passed to it.
 #[derive(Clone, Debug, Default)]
-struct ToldClock(Arc<AtomicU64>);
+struct SharedClock(Arc<AtomicU64>);
 
-impl ToldClock {
-    fn tell(&self, now: Monotonic) {
+impl SharedClock {
+    fn advance_to(&self, now: Monotonic) {
         let nanos = u64::try_from(now.since_start().as_nanos()).unwrap_or(u64::MAX);
         self.0.fetch_max(nanos, Ordering::Relaxed);
     }
 }
 
-impl Clock for ToldClock {
+impl Clock for SharedClock {
     type Instant = Nanos;
 
     fn now(&self) -> Nanos {
@@ -49,19 +49,19 @@ impl Clock for ToldClock {
     }
 }
 
-type Bucket = RateLimiter<NotKeyed, InMemoryState, ToldClock, NoOpMiddleware<Nanos>>;
+type Bucket = RateLimiter<NotKeyed, InMemoryState, SharedClock, NoOpMiddleware<Nanos>>;
 
 /// The client-wide token bucket. Each caller takes calls from it by an `Allowance` of its own.
 #[derive(Debug)]
 pub struct Limiter {
     bucket: Option<Bucket>,
-    clock: ToldClock,
+    clock: SharedClock,
 }
 
 impl Limiter {
     /// Starts with a full bucket.
     pub fn new(rate: Rate) -> Self {
-        let clock = ToldClock::default();
+        let clock = SharedClock::default();
         let bucket = NonZeroU32::new(rate.qps).map(|qps| {
             let burst = NonZeroU32::new(rate.burst).unwrap_or(qps);
             let quota = Quota::per_second(qps).allow_burst(burst);
@@ -73,7 +73,7 @@ impl Limiter {
     /// Takes one call from the bucket, or returns the time at which one is available.
     fn take(&self, now: Monotonic) -> Option<Monotonic> {
         let bucket = self.bucket.as_ref()?;
-        self.clock.tell(now);
+        self.clock.advance_to(now);
         let not_until = bucket.check().err()?;
         // The clock counts whole milliseconds, and the wait may be over in between.
         let wait = not_until.wait_time_from(self.clock.now());

@@ -8,8 +8,7 @@ use lakh_wire::ApiError;
 use super::Problem;
 
 /// Remedy if no kubeconfig can be used.
-const NAME_ONE: &str =
-    "export KUBECONFIG=FILE or --kubeconfig FILE names a cluster, lakh local starts one";
+const NAME_ONE: &str = "select a cluster with --kubeconfig FILE or export KUBECONFIG=FILE, or start one with lakh local";
 
 /// Status code of refused credentials.
 const UNAUTHORIZED: u16 = 401;
@@ -24,8 +23,8 @@ pub async fn configure(
 }
 
 /// Remedy if the API server does not know the credentials.
-pub(crate) const RENEW: &str = "the API server does not know these credentials, or they have expired: log in again or renew the \
-     token, or name another kubeconfig (export KUBECONFIG=FILE, --kubeconfig, --context)";
+pub(crate) const RENEW: &str = "the API server does not accept these credentials; they may have expired. Log in again, renew the token, \
+     or select another kubeconfig (export KUBECONFIG=FILE, --kubeconfig, --context)";
 
 /// Returns an error of the API server in one line, with a remedy if one is known.
 pub fn server_problem(url: &str, error: &ApiError) -> String {
@@ -35,7 +34,7 @@ pub fn server_problem(url: &str, error: &ApiError) -> String {
     match error.code {
         UNAUTHORIZED => format!("{told}; {RENEW}"),
         0 if is_here && error.message.contains("refused") => format!(
-            "{told}; nothing listens there any more: a lakh local that has ended leaves such a kubeconfig behind. \
+            "{told}; nothing listens at this address: the kubeconfig may be that of a lakh local that has exited; \
              {NAME_ONE}"
         ),
         _ => told,
@@ -47,10 +46,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_problem_says_what_to_do_in_one_line() {
+    fn a_problem_has_a_remedy_on_one_line() {
         let refused = ApiError::no_answer("Connection refused (os error 111)");
         let said = server_problem("http://127.0.0.1:4711/", &refused);
-        assert!(said.contains("lakh local starts one"), "{said}");
+        assert!(said.contains("start one with lakh local"), "{said}");
         let said = server_problem("https://10.0.0.1:6443/", &refused);
         assert_eq!(
             said,
@@ -60,7 +59,7 @@ mod tests {
         let unknown = ApiError::from_response(401, body, None);
         let said = server_problem("https://10.0.0.1:6443/", &unknown);
         assert!(
-            said.contains("Unauthorized; the API server does not know"),
+            said.contains("Unauthorized; the API server does not accept"),
             "{said}"
         );
         assert!(!said.contains('\n'), "{said}");

@@ -8,12 +8,12 @@ use lakh_model::{OWN_MANAGER, parse_go_duration};
 
 use crate::Problem;
 
-/// The modes, as they are typed.
+/// The modes of the controller, as flag values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ModeName {
-    /// Instead of the built-in controller, which must not run: Jobs without spec.managedBy.
+    /// Replaces the built-in Job controller, which must not run. Manages Jobs without spec.managedBy.
     Replace,
-    /// Beside the built-in controller: only Jobs whose spec.managedBy names this one.
+    /// Runs beside the built-in Job controller. Manages only Jobs whose spec.managedBy names this controller.
     ManagedBy,
     /// Both kinds of Jobs, where no other Job controller can be.
     #[value(skip)]
@@ -25,7 +25,7 @@ pub fn mode(name: ModeName, manager: Option<ManagerName>) -> Result<Mode, Proble
     match (name, manager) {
         // Without the mode the name would have no effect, and all other Jobs would be taken.
         (ModeName::Replace | ModeName::Both, Some(_)) => {
-            Err("--managed-by-name goes with --mode managed-by".into())
+            Err("--managed-by-name needs --mode managed-by".into())
         }
         (ModeName::Replace, None) => Ok(Mode::Replace),
         (ModeName::Both, None) => Ok(Mode::Both),

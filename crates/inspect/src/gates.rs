@@ -37,16 +37,16 @@ fn gate(text: &str) -> Result<bool, String> {
     match name.trim() {
         WORKLOAD_WITH_JOB => {}
         known if ALWAYS_ON.contains(&known) => {
-            return Err(format!("{known}: is always on here and cannot be set"));
+            return Err(format!("{known}: is always on in lakh and cannot be set"));
         }
         "GenericWorkload" => {
             return Err(format!(
-                "GenericWorkload: is a gate of the API server; here it is {WORKLOAD_WITH_JOB}"
+                "GenericWorkload: is a feature gate of the API server; the gate of lakh is {WORKLOAD_WITH_JOB}"
             ));
         }
         other => {
             return Err(format!(
-                "unknown gate {other}; there is {WORKLOAD_WITH_JOB}"
+                "unknown feature gate {other}; lakh has {WORKLOAD_WITH_JOB}"
             ));
         }
     }
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_set_is_refused_with_a_reason() {
+    fn invalid_gates_are_refused_with_a_reason() {
         let says = |text: &str, what: &str| {
             let why = Gates::parse(text).expect_err("no good");
             assert!(why.contains(what), "{text}: {why}");
@@ -86,7 +86,7 @@ mod tests {
         says("WorkloadWithJob=yes", "must be true or false");
         says(
             "Workload=true",
-            "unknown gate Workload; there is WorkloadWithJob",
+            "unknown feature gate Workload; lakh has WorkloadWithJob",
         );
         says("JobManagedBy=true", "always on");
         says("GenericWorkload=true", "API server");

@@ -23,13 +23,13 @@ use tracing_subscriber::{
     util::SubscriberInitExt as _,
 };
 
-/// The form of a log's lines.
+/// Formats of the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum LogFormat {
-    /// For people; coloured on a terminal.
+    /// Text, with colours on a terminal.
     #[default]
     Text,
-    /// An object a line, for programs.
+    /// One JSON object per line.
     Json,
 }
 

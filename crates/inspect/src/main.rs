@@ -12,16 +12,16 @@ use lakh_inspect::{
     why::{self, WhyArgs},
 };
 
-/// Shows Jobs of any cluster: how they stand, why they do not go on, what is wrong with their controller.
+/// Show Jobs of any cluster: their state, why they make no progress, and problems of their controller.
 #[derive(Debug, Parser)]
 #[command(name = "kubectl lakh", version = VERSION, max_term_width = 100)]
 struct Args {
     #[command(subcommand)]
     command: Command,
-    /// Log more; twice for even more. RUST_LOG overrides it.
+    /// Log more; give it twice for debug lines. RUST_LOG overrides it.
     #[arg(short, long, action = clap::ArgAction::Count, global = true)]
     verbose: u8,
-    /// The form of the log's lines.
+    /// Format of the log.
     #[arg(long, value_enum, value_name = "FORM", default_value_t, global = true)]
     log_format: LogFormat,
 }

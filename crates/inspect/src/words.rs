@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rates_are_told_by_the_unit_that_fits() {
+    fn rates_are_shown_in_a_fitting_unit() {
         let told = [1_234.5, 12.34, 0.5, 0.01].map(rate);
         assert_eq!(
             told,
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn few_names_are_all_told() {
+    fn a_short_list_of_names_is_complete() {
         assert_eq!(names(["a", "b", "c"]), "a, b, c");
         assert_eq!(names(["a", "b", "c", "d", "e"]), "a, b, c and 2 more");
         assert_eq!(names_once(["b", "a", "b"]), "a, b");
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn spans_are_told_roughly() {
+    fn durations_are_rounded() {
         let told = [0, 119, 120, 7_199, 7_200, 172_800].map(|secs| span(Duration::from_secs(secs)));
         assert_eq!(told, ["0 s", "119 s", "2 min", "119 min", "2 h", "2 days"]);
     }

@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn signs_and_what_is_wrong() {
+    fn signs_and_invalid_durations() {
         assert_eq!(go_duration_nanos("-1h"), Ok(-3_600_000_000_000));
         assert_eq!(go_duration_nanos("+1.5s"), Ok(1_500_000_000));
         let says = |text: &str, what: &str| {

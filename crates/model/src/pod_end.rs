@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_tells_the_code_of_the_first_container_that_failed() {
+    fn a_record_has_the_exit_code_of_the_first_failed_container() {
         let failed = |exit_code| FailedContainer {
             name: "main".into(),
             exit_code,

@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_kept_as_it_is() {
+    fn a_quantitys_text_is_kept() {
         let read = |text: &str| {
             let read = WrittenQuantity::read(text)?;
             Some((read.digits, read.fraction, read.suffix))

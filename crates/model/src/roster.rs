@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn each_range_has_one_owner_and_nobody_has_many_more_than_another() {
+    fn each_range_has_one_owner_and_ranges_are_balanced() {
         for ranges in 2..40 {
             let mut roster = Roster::default();
             for number in 0..12 {
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn who_joins_gets_ranges_and_nobody_else_does() {
+    fn only_a_joining_replica_gains_ranges() {
         for ranges in 2..40 {
             let mut roster = Roster::default();
             for number in 0..12 {

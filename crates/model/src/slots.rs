@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slots_keep_what_they_have_while_more_come() {
+    fn slots_keep_their_values_while_others_are_added() {
         let mut slots = Slots::default();
         for number in 0..3 * BLOCK {
             let slot = Slot(u32::try_from(number).expect("a small number"));

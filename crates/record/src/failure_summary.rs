@@ -109,16 +109,13 @@ impl FailureSummary {
         let rest = rest.iter().map(|(_, count)| count);
         let others = rest.fold(self.others, |sum, count| sum.saturating_add(*count));
         if others > 0 {
-            parts.push(format!("{others} of other causes"));
+            parts.push(format!("{others} with other causes"));
         }
         let pods = if self.failed == 1 { "Pod" } else { "Pods" };
         let mut message = format!("{} {pods} failed: {}", self.failed, parts.join(", "));
         if let Some(since) = self.counts_since {
             let since = since.to_rfc3339();
-            let _ = write!(
-                message,
-                "; Pods that were gone by {since} are not among them"
-            );
+            let _ = write!(message, "; Pods deleted before {since} are not included");
         }
         message
     }
@@ -146,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn it_tells_how_many_failed_of_what_the_most_frequent_first() {
+    fn the_summary_lists_causes_by_frequency() {
         let mut summary = FailureSummary::new(0, at(0).wall);
         let causes = [
             (8, EndCause::new(None, "Evicted")),
@@ -164,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn people_are_told_rarely_and_more_and_more_so() {
+    fn reports_come_at_growing_intervals() {
         let mut summary = FailureSummary::new(0, at(0).wall);
         assert_eq!(summary.poll_report(false, at(0)), None);
         assert_eq!(summary.poll_timeout(), None, "nobody wakes for nothing");
@@ -185,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_wakes_only_for_failures_that_nobody_was_told_of() {
+    fn a_job_wakes_only_for_unreported_failures() {
         let mut summary = FailureSummary::new(0, at(0).wall);
         summary.pod_failed(&EndCause::new(Some(1), ""));
         assert_eq!(summary.poll_report(false, at(0)), None);
@@ -204,8 +201,7 @@ mod tests {
         assert_eq!(summary.causes.len(), CAUSES);
         let message = message(summary.poll_report(true, at(9))).expect("it tells");
         assert!(
-            message
-                .contains(", 99992 of other causes; Pods that were gone by 1970-01-12T13:46:40Z")
+            message.contains(", 99992 with other causes; Pods deleted before 1970-01-12T13:46:40Z")
         );
         assert!(message.len() < 1024, "the limit of an Event's message");
     }

@@ -67,7 +67,7 @@ fn check(record: &IndexRecord, model: &BTreeMap<u32, Vec<ModelPod>>) {
 }
 
 #[test]
-fn a_record_says_what_a_simple_model_says() {
+fn a_record_agrees_with_a_simple_model() {
     for seed in 0..200 {
         let mut chance = Chance(seed);
         let completions = [1, 7, 1024, 1025, 5000][chance.below(5) as usize];
@@ -122,7 +122,7 @@ fn a_record_says_what_a_simple_model_says() {
 }
 
 #[test]
-fn nothing_is_known_of_what_nobody_saw() {
+fn unseen_pods_are_unknown() {
     let mut record = IndexRecord::new(3, Time::from_secs(7));
     let end = PodEnd::default();
     for index in [3, 1024, u32::MAX] {
@@ -139,7 +139,7 @@ fn nothing_is_known_of_what_nobody_saw() {
 }
 
 #[test]
-fn a_job_that_grows_keeps_what_it_has() {
+fn a_growing_job_keeps_its_record() {
     let mut record = IndexRecord::new(2, Time::from_secs(7));
     record.handle(RecordInput::Seen { index: 1 });
     record.handle(RecordInput::Completions(2000));
@@ -189,7 +189,7 @@ fn a_tenant_cannot_make_it_grow_by_words_or_tries() {
 }
 
 #[test]
-fn an_index_takes_fourteen_bytes_and_what_has_not_begun_takes_none() {
+fn a_started_index_takes_fourteen_bytes_and_an_unstarted_one_none() {
     let completions = 100_000;
     let mut record = IndexRecord::new(completions, Time::from_secs(7));
     assert!(record.bytes() < 300, "{} bytes empty", record.bytes());

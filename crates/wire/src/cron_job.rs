@@ -193,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_job_has_what_its_template_says_and_whose_it_is() {
+    fn a_job_has_its_templates_fields_and_its_owner() {
         let json = r#"{"metadata":{"name":"c","namespace":"d","creationTimestamp":"2026-01-01T00:00:00Z",
             "uid":"0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9","resourceVersion":"7"},
             "spec":{"schedule":"* * * * *","jobTemplate":{"metadata":{"name":"ignored","labels":{"a":"b"},

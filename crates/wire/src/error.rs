@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_has_us_wait_for_long() {
+    fn retry_after_is_bounded() {
         let said = Some(Duration::from_secs(86_400));
         let by_header = ApiError::from_response(429, b"", said);
         let status = br#"{"code":429,"details":{"retryAfterSeconds":86400}}"#;

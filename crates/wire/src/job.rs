@@ -311,7 +311,7 @@ mod tests {
     use lakh_model::SuccessRule;
 
     #[test]
-    fn a_job_with_what_the_server_leaves_out() {
+    fn a_job_with_omitted_fields_is_decoded() {
         let json = r#"{"metadata":{"name":"pi","namespace":"default",
             "uid":"0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9","resourceVersion":"7","generation":1},
             "spec":{"template":{"spec":{"restartPolicy":"OnFailure","newField":1}}}}"#;

@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_again() {
+    fn a_written_lease_is_read_back() {
         let record = LeaseRecord {
             holder: "host_1".to_owned(),
             seconds: 15,
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_without_anything_is_nobodys() {
+    fn an_empty_lease_has_no_holder() {
         let found = decode_lease(br#"{"metadata":{"resourceVersion":"1"}}"#).expect("a Lease");
         assert_eq!(found.record, LeaseRecord::default());
         assert!(decode_lease(b"{}").is_err());

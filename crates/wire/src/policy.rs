@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rules_keep_their_places_even_if_nobody_knows_them() {
+    fn unknown_rules_keep_their_positions() {
         let policy: written::PodFailurePolicy = serde_json::from_str(
             r#"{"rules":[
                 {"action":"Retry","onExitCodes":{"operator":"In","values":[1]}},

@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_short_is_malformed() {
+    fn truncated_messages_are_malformed() {
         let whole = protobuf_writer::object(&protobuf_writer::bytes(1, "abc"));
         assert_eq!(object(&whole), Ok(&protobuf_writer::bytes(1, "abc")[..]));
         for length in 0..whole.len() {

@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_who_is_authenticated_has_a_name() {
+    fn only_an_authenticated_user_has_a_name() {
         let who = |status: &str| {
             let answer = format!(r#"{{"metadata": {{}}, "spec": {{}}, "status": {status}}}"#);
             let user = decode_token_review(answer.as_bytes()).expect("a review");
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn all_that_is_known_of_somebody_is_asked_about() {
+    fn a_review_carries_all_user_info() {
         let user = UserInfo {
             username: Some("ann".to_owned()),
             groups: Some(vec!["readers".to_owned()]),

@@ -68,7 +68,7 @@ mod tests {
     use lakh_model::ConditionKind;
 
     #[test]
-    fn what_is_absent_is_taken_away() {
+    fn absent_fields_are_removed() {
         let status = JobStatus {
             ready: Some(0),
             succeeded: 3,

@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_taken_away_on_the_way_in_is_seen_in_the_answer() {
+    fn marks_removed_by_admission_are_detected_in_the_response() {
         use crate::protobuf_writer::{bytes, object};
         const UID: &str = "0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9";
         let spec = INDEXED.replace(
@@ -431,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_is_told_how_often_its_index_failed() {
+    fn a_pod_has_its_indexs_failure_count() {
         let spec = INDEXED.replace(
             r#""completions":9"#,
             r#""completions":9,"backoffLimitPerIndex":3"#,
@@ -451,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_looks_like_a_mark_stays() {
+    fn similar_names_are_not_taken_for_marks() {
         let uid = "0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9";
         let texts = [
             format!("<{uid}:what>"),

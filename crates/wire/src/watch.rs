@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_items_is_no_list() {
+    fn an_object_without_items_is_no_list() {
         for items in [r#","items":null"#, r#","items":[]"#] {
             let body = format!(r#"{{"metadata":{{"resourceVersion":"5"}}{items}}}"#);
             let page = decode_list_page(body.as_bytes()).expect("a good page");

@@ -6,11 +6,11 @@ use super::{Figure, Report, page};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct CompareArgs {
-    /// The report.json to compare with.
+    /// First report.json, the base of the ratios.
     a: PathBuf,
-    /// The report.json to compare.
+    /// Second report.json.
     b: PathBuf,
-    /// Where to write a page with both.
+    /// Path to write a page with both reports to.
     #[arg(long, value_name = "PATH")]
     html: Option<PathBuf>,
 }

@@ -39,10 +39,12 @@ impl Kubeconfig {
         }
         let problem = unwritten(&path, &error);
         if args.filenames.is_empty() {
-            return Err(format!("{problem}; --kubeconfig-out PATH writes it elsewhere").into());
+            return Err(
+                format!("{problem}; choose another path with --kubeconfig-out PATH").into(),
+            );
         }
         say(&format!(
-            "Warning: {problem}; the Jobs run, but kubectl cannot look at them"
+            "Warning: {problem}; the Jobs run, but kubectl cannot connect to the cluster"
         ));
         Ok(None)
     }
@@ -63,5 +65,8 @@ impl Drop for Kubeconfig {
 }
 
 fn unwritten(path: &Path, error: &io::Error) -> String {
-    format!("no kubeconfig was written to {}: {error}", path.display())
+    format!(
+        "could not write the kubeconfig to {}: {error}",
+        path.display()
+    )
 }

@@ -57,7 +57,7 @@ pub(super) async fn look(client: &Client, job: &Followed) -> Result<JobObjects, 
 async fn get(client: &Client, path: &str) -> Result<Value, ApiError> {
     let answer = client.get(path).await?;
     serde_json::from_slice(&answer)
-        .map_err(|error| ApiError::no_answer(format!("odd answer: {error}")))
+        .map_err(|error| ApiError::no_answer(format!("invalid response: {error}")))
 }
 
 fn items(list: &mut Value) -> impl Iterator<Item = Value> {

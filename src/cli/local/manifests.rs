@@ -56,7 +56,7 @@ pub(super) fn read(filenames: &[PathBuf], recursive: bool) -> Result<Vec<NewObje
     if !filenames.is_empty() && !objects.iter().any(runs) {
         let names: BTreeSet<String> = filenames.iter().map(|path| name_of(path)).collect();
         let names: Vec<String> = names.into_iter().collect();
-        return Err(format!("{}: there is no Job in it", names.join(", ")).into());
+        return Err(format!("{}: no Job found", names.join(", ")).into());
     }
     // A namespace must exist before its objects.
     objects.sort_by_key(|object| object.document.kind != "Namespace");
@@ -83,7 +83,7 @@ fn is_url(text: &str) -> bool {
 }
 
 fn url_problem(url: &str) -> String {
-    format!("{url}: -f reads no URLs; try: curl -fsSL {url} | lakh local -f -")
+    format!("{url}: -f does not accept URLs; try: curl -fsSL {url} | lakh local -f -")
 }
 
 /// Objects that are not created, by file and reason.
@@ -137,7 +137,7 @@ impl Skipped {
             let kinds = kinds.collect::<Vec<_>>().join(", ");
             let why = match reason {
                 SkipReason::Unserved => "lakh local does not serve this kind".to_owned(),
-                SkipReason::Controlled(owner) => format!("{owner} owns it and makes its own"),
+                SkipReason::Controlled(owner) => format!("its owner, {owner}, creates its own"),
             };
             format!("Warning: {source}: skipped {kinds}: {why}")
         })
@@ -198,7 +198,7 @@ async fn make_namespaces(client: &Client, objects: &[NewObject]) -> Result<(), P
 
 /// Prints the schedules of CronJobs, as nothing is run if there are CronJobs and no Job. The server has accepted them,
 /// so their schedules are valid.
-pub(super) fn tell_of_cron_jobs(objects: &[NewObject]) {
+pub(super) fn report_cron_jobs(objects: &[NewObject]) {
     let documents = objects.iter().map(|object| &object.document);
     let cron_jobs = documents.filter(|it| it.kind == "CronJob");
     for document in cron_jobs.clone() {
@@ -207,7 +207,9 @@ pub(super) fn tell_of_cron_jobs(objects: &[NewObject]) {
         say(&format!("CronJob {namespace}/{}: {runs}", document.name));
     }
     if cron_jobs.count() > 0 {
-        say("There is no Job beside, so nothing was run: start `lakh local` without -f, and");
-        say("kubectl apply it there; kubectl create job NAME --from=cronjob/NAME runs it at once.");
+        say(
+            "The manifests have no Job, so nothing was run. Start `lakh local` without -f and apply",
+        );
+        say("them with kubectl; kubectl create job NAME --from=cronjob/NAME starts a run at once.");
     }
 }

@@ -142,7 +142,7 @@ async fn start(args: &LocalArgs) -> Result<Running, Problem> {
     let started = instant();
     let jobs = manifests::create(&client, &objects).await?;
     if jobs.is_empty() {
-        manifests::tell_of_cron_jobs(&objects);
+        manifests::report_cron_jobs(&objects);
     }
     let jobs = jobs.iter().map(|job| Followed::new(job, &options, started));
     let jobs = jobs.collect();

@@ -128,7 +128,7 @@ fn details(job: &Followed) -> Vec<String> {
     let more = job.failures.len().saturating_sub(MOST_CAUSES);
     lines.extend(job.failures.iter().take(MOST_CAUSES).cloned());
     if more > 0 {
-        lines.push(format!("and {more} more ways to fail"));
+        lines.push(format!("and {more} more causes"));
     }
     lines
 }

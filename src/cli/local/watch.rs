@@ -193,7 +193,7 @@ impl Following {
     }
 
     fn take_in(&mut self, line: &[u8]) -> Result<(), ApiError> {
-        let odd = |error: serde_json::Error| ApiError::no_answer(format!("odd event: {error}"));
+        let odd = |error: serde_json::Error| ApiError::no_answer(format!("invalid event: {error}"));
         match decode_watch_line(line).map_err(odd)? {
             WatchEvent::Applied(job) | WatchEvent::Deleted(job) => {
                 let mut job: Value = job.json().and_then(serde_json::from_str).map_err(odd)?;

@@ -1,10 +1,10 @@
-//! What has changed in the indexes of a Job, in few bytes.
+//! Encodes the changes of a Job's indexes in few bytes.
 //!
-//! For each state the indexes that came to it, ascending, as runs: how many indexes lie between a run and the one before,
-//! times two, plus one if the run has more than one index; then, in that case, its length less two. Both numbers are
-//! LEB128, and the whole is base64. An index that has come to a state has left any other.
+//! Each state has the indexes that entered it, ascending, as runs: the number of indexes between this run and the
+//! previous one, times two, plus one if the run has several indexes; in that case its length minus two follows. Both
+//! numbers are LEB128, and the whole is base64. An index that enters a state leaves any other.
 //!
-//! Must not: know what a state means.
+//! Must not: know the meaning of a state.
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use serde_json::{Map, Value};
@@ -14,11 +14,11 @@ use crate::{
     shard::{IndexMap, MapState},
 };
 
-/// The state of indexes that are in no other.
+/// The state of all indexes that are in no other.
 const WAITING: &str = "waiting";
 
-/// What somebody has to hear who knows one map, to know the other; of a Job with another number of indexes, or one of which
-/// nothing is known, all.
+/// Returns the difference between two maps; the whole map if there is no previous one, or if it has another number of
+/// indexes.
 pub(super) fn changes(known: Option<&IndexMap>, now: &IndexMap) -> Map<String, Value> {
     let nothing = IndexMap::default();
     let known = known.filter(|known| known.completions == now.completions);
@@ -43,7 +43,7 @@ pub(super) fn changes(known: Option<&IndexMap>, now: &IndexMap) -> Map<String, V
     told
 }
 
-/// A set as the module's text says.
+/// Encodes a set of indexes, in the form that the module describes.
 fn runs(set: &IndexSet) -> String {
     let mut bytes = Vec::new();
     let mut next = 0;
@@ -81,7 +81,7 @@ mod tests {
 
     use super::*;
 
-    /// What the page does.
+    /// Decodes like the page.
     fn read(text: &str) -> String {
         let bytes = BASE64_STANDARD.decode(text).expect("base64");
         let mut bytes = bytes.into_iter();
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_set_is_read_as_it_was() {
+    fn a_set_is_decoded_as_it_was_encoded() {
         for text in ["", "0", "0-2,4,6,7", "5,1000-99999,200000", "0-999999"] {
             assert_eq!(read(&runs(&IndexSet::parse(text, 1 << 20))), text);
         }
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_changed_is_told() {
+    fn only_changes_are_encoded() {
         let before = IndexMap::with(
             10,
             &[(MapState::Succeeded, "0-2"), (MapState::Running, "3,4,7")],

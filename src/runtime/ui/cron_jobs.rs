@@ -1,6 +1,7 @@
-//! CronJobs for the page: what there is of each, and its next runs.
+//! Describes CronJobs for the page, with their next runs.
 //!
-//! The next runs are worked out when a run has passed or a schedule has changed, not at each look. Must not: start runs.
+//! The next runs are computed when a run has passed or a schedule has changed, not with each poll. Must not: start
+//! runs.
 
 use std::collections::HashMap;
 
@@ -11,14 +12,14 @@ use crate::{
     model::{CronJob, Time, Uid},
 };
 
-/// How many next runs are told.
+/// Number of next runs in a description.
 const RUNS: usize = 5;
 
-/// What is known of the runs of CronJobs, for one page.
+/// The computed runs of all CronJobs, for one stream.
 #[derive(Debug, Default)]
 pub(super) struct Outlooks(HashMap<Uid, (ScheduleSeen, Result<Outlook, String>)>);
 
-/// What an outlook follows from, but for the time.
+/// The inputs of an outlook, except the time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct ScheduleSeen {
     schedule: String,
@@ -28,7 +29,7 @@ struct ScheduleSeen {
 
 impl Outlooks {
     /// Returns the JSON of these CronJobs by UID. They are all that exist; each comes with its last Job, or null.
-    pub(super) fn tell(
+    pub(super) fn update(
         &mut self,
         cron_jobs: &[(CronJob, Value)],
         now: Time,
@@ -41,20 +42,23 @@ impl Outlooks {
                 time_zone: cron_job.spec.time_zone.clone(),
                 last: cron_job.status.last_schedule,
             };
-            let is_so_still = |(of, known): &(ScheduleSeen, Result<Outlook, String>)| {
+            let is_current = |(of, known): &(ScheduleSeen, Result<Outlook, String>)| {
                 let first = known.as_ref().ok().and_then(|known| known.runs.first());
                 *of == reason && first.is_none_or(|first| *first > now)
             };
-            let known = before.remove(&cron_job.uid).filter(is_so_still);
+            let known = before.remove(&cron_job.uid).filter(is_current);
             let known = known.unwrap_or_else(|| (reason, Outlook::of(cron_job, RUNS, now)));
-            told.insert(cron_job.uid.to_string(), tell(cron_job, last_job, &known.1));
+            told.insert(
+                cron_job.uid.to_string(),
+                describe(cron_job, last_job, &known.1),
+            );
             self.0.insert(cron_job.uid, known);
         }
         told
     }
 }
 
-fn tell(cron_job: &CronJob, last_job: &Value, outlook: &Result<Outlook, String>) -> Value {
+fn describe(cron_job: &CronJob, last_job: &Value, outlook: &Result<Outlook, String>) -> Value {
     let CronJob { spec, status, .. } = cron_job;
     let active = status.active.iter().map(|job| job.name.as_str());
     let mut told = json!({
@@ -114,7 +118,7 @@ mod tests {
     fn told(outlooks: &mut Outlooks, cron_job: &CronJob, now: &str) -> Value {
         let now = Time::parse_rfc3339(now).expect("a time");
         let last_job = json!({"name": "nightly-1", "uid": "u", "result": "Failed"});
-        let mut told = outlooks.tell(&[(cron_job.clone(), last_job)], now);
+        let mut told = outlooks.update(&[(cron_job.clone(), last_job)], now);
         told.remove(&cron_job.uid.to_string()).expect("it is told")
     }
 
@@ -138,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_run_says_why() {
+    fn a_cron_job_without_runs_has_a_reason() {
         let mut outlooks = Outlooks::default();
         let now = "2026-11-26T00:00:00Z";
         let mut suspended = cron_job("0 * * * *", None);
@@ -154,8 +158,8 @@ mod tests {
             now,
         );
         assert_eq!(nowhere["problem"], "unknown time zone Mars/Base");
-        let odd = told(&mut outlooks, &cron_job("never", None), now);
-        let problem = odd["problem"].as_str().expect("a problem");
+        let invalid = told(&mut outlooks, &cron_job("never", None), now);
+        let problem = invalid["problem"].as_str().expect("a problem");
         assert!(problem.starts_with("unparseable schedule"), "{problem}");
     }
 }

@@ -1,7 +1,7 @@
-//! What a Job's Pods failed of, by cause: its failed Pods as the API server has them, read when somebody looks.
+//! Groups a Job's failed Pods by cause, for the page. Reads them from the API server on request.
 //!
-//! A page of the answer is made of some pages of the list; where there are more, it says where to go on. So no answer costs
-//! more than [`PODS`] Pods, and nobody on the way of a Pod knows of it. Must not: keep anything.
+//! One response covers several pages of the list, at most [`PODS`] Pods, and has the token for the next request. So a
+//! Pod event costs nothing for it. Must not: keep anything.
 
 use lakh_inspect::failures::{FailedPods, FailureGroup};
 use percent_encoding::percent_decode_str;
@@ -13,31 +13,33 @@ use crate::{
     wire::{ApiError, Call, PodDetails, decode_job, decode_list_page, paths},
 };
 
-/// Pods in a page of the list. kubectl asks for as many.
+/// Page size of the list, as in kubectl.
 const LIST_PAGE: usize = 500;
 
-/// How many Pods an answer is made of at most: 5 to 20 MB of lists, which a server (Kubernetes 1.36.2) gives in a second.
+/// Maximum number of Pods in one response: 5 to 20 MB of lists, which a Kubernetes 1.36.2 server returns within a
+/// second.
 const PODS: usize = 10_000;
 
-/// As many ranges of indexes are told of one cause; a Job of 100,000 may have as many ranges.
+/// Maximum number of index ranges of one cause; a Job of 100,000 indexes may have as many ranges.
 const RANGES: usize = 2_000;
 
-/// Names of nodes in an answer, for each cause.
+/// Maximum number of node names of one cause.
 const NODES: usize = 200;
 
-/// What is asked of a list: the one thing of it that is read.
+/// Field selector for failed Pods.
 const FAILED: &str = "status.phase=Failed";
 
-/// The causes, the most frequent first; `query` may say where to go on, and after how many Pods to stop.
+/// Returns the causes, most frequent first. `query` may have a continue token and a limit on Pods.
 pub(super) async fn page(client: &Client, key: &JobKey, query: &str) -> client::Result<Value> {
-    let odd = |why: String| ApiError::no_answer(format!("the answer cannot be read: {why}"));
+    let undecodable = |why: String| ApiError::no_answer(format!("invalid response: {why}"));
     let (namespace, name) = (paths::escaped(&key.namespace), paths::escaped(&key.name));
     let job = client.get(&paths::job(&namespace, &name)).await?;
-    let job = decode_job(&String::from_utf8_lossy(&job)).map_err(|error| odd(error.to_string()))?;
+    let job = decode_job(&String::from_utf8_lossy(&job))
+        .map_err(|error| undecodable(error.to_string()))?;
     let (uid, selector) = (job.job.uid, job.selector.as_deref());
     let list = paths::pods_of_job(&key.namespace, uid, selector, FAILED);
     let mut from = parameter(query, "continue");
-    let most = most(query);
+    let limit = pod_limit(query);
     let mut failed = FailedPods::default();
     let mut seen = 0;
     loop {
@@ -49,17 +51,17 @@ pub(super) async fn page(client: &Client, key: &JobKey, query: &str) -> client::
             ),
         };
         let body = client.send(&Call::get_compact(path)).await?;
-        let page = decode_list_page(&body).map_err(|error| odd(error.to_string()))?;
+        let page = decode_list_page(&body).map_err(|error| undecodable(error.to_string()))?;
         for object in page.items {
-            let pod = PodDetails::read(object).map_err(|error| odd(error.to_string()))?;
-            take(&mut failed, &pod, uid);
+            let pod = PodDetails::read(object).map_err(|error| undecodable(error.to_string()))?;
+            add_owned(&mut failed, &pod, uid);
             seen += 1;
         }
         from = page.continue_token;
-        if from.is_empty() || seen >= most {
+        if from.is_empty() || seen >= limit {
             break;
         }
-        // Others have the thread in between.
+        // Lets other requests run on this thread.
         tokio::task::yield_now().await;
     }
     let causes = failed.by_cause();
@@ -67,18 +69,18 @@ pub(super) async fn page(client: &Client, key: &JobKey, query: &str) -> client::
         "pods": failed.count(),
         "counted": job.job.status.failed,
         "continue": from,
-        "causes": causes.iter().map(told).collect::<Vec<_>>(),
+        "causes": causes.iter().map(cause_json).collect::<Vec<_>>(),
     }))
 }
 
-/// The selector may be anybody's.
-fn take(failed: &mut FailedPods, pod: &PodDetails, job: Uid) {
+/// Adds a Pod if the Job owns it: the selector may match other Pods.
+fn add_owned(failed: &mut FailedPods, pod: &PodDetails, job: Uid) {
     if pod.owner == Some(job) {
         failed.take(pod);
     }
 }
 
-/// A parameter of a query; empty if it is not there.
+/// Returns a parameter of the query; empty if it is missing.
 fn parameter(query: &str, name: &str) -> String {
     let mut pairs = query.split('&').filter_map(|pair| pair.split_once('='));
     let value = pairs.find(|(known, _)| *known == name);
@@ -86,24 +88,24 @@ fn parameter(query: &str, name: &str) -> String {
     value.unwrap_or_default().into_owned()
 }
 
-/// After how many Pods an answer ends.
-fn most(query: &str) -> usize {
-    let asked = parameter(query, "limit").parse();
-    asked.unwrap_or(PODS).min(PODS)
+/// Returns the limit on Pods of a request.
+fn pod_limit(query: &str) -> usize {
+    let limit = parameter(query, "limit").parse();
+    limit.unwrap_or(PODS).min(PODS)
 }
 
-fn told(group: &FailureGroup<'_>) -> Value {
+fn cause_json(group: &FailureGroup<'_>) -> Value {
     let last = group.last;
     let list = group.indexes.to_string();
     let mut ranges = list.split(',');
-    let told: Vec<&str> = ranges.by_ref().take(RANGES).collect();
+    let shown: Vec<&str> = ranges.by_ref().take(RANGES).collect();
     json!({
         "cause": group.cause.to_string(),
         "exitCode": group.cause.exit_code,
         "reason": group.cause.reason,
         "container": group.cause.container,
         "pods": group.pods,
-        "indexes": told.join(","),
+        "indexes": shown.join(","),
         "moreRanges": ranges.count(),
         "nodes": group.nodes.iter().take(NODES).collect::<Vec<_>>(),
         "moreNodes": group.nodes.len().saturating_sub(NODES),
@@ -125,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pods_of_one_cause_are_one_and_those_of_others_are_not_counted() {
+    fn pods_are_grouped_by_cause_and_foreign_pods_are_left_out() {
         let uid = Uid::from_u128(7);
         let mut failed = FailedPods::default();
         for (index, code, owner) in [(3, 1, 7), (4, 1, 7), (9, 137, 7), (5, 1, 8)] {
@@ -141,9 +143,9 @@ mod tests {
                 ]},
             });
             let pod = PodDetails::read(Object::Json(&pod.to_string())).expect("a Pod");
-            take(&mut failed, &pod, uid);
+            add_owned(&mut failed, &pod, uid);
         }
-        let causes: Vec<Value> = failed.by_cause().iter().map(told).collect();
+        let causes: Vec<Value> = failed.by_cause().iter().map(cause_json).collect();
         let [first, second] = causes.as_slice() else {
             panic!("two causes: {causes:?}")
         };
@@ -161,14 +163,14 @@ mod tests {
     }
 
     #[test]
-    fn where_to_go_on_and_to_stop_is_read_from_the_query() {
-        let go_on = |query| parameter(query, "continue");
-        assert_eq!(go_on("continue=a%3Db%26limit%3D1"), "a=b&limit=1");
-        assert_eq!(go_on("other=1"), "");
-        assert_eq!(go_on(""), "");
-        assert_eq!(most("continue=a&limit=1000"), 1_000);
+    fn continue_token_and_limit_are_read_from_the_query() {
+        let token = |query| parameter(query, "continue");
+        assert_eq!(token("continue=a%3Db%26limit%3D1"), "a=b&limit=1");
+        assert_eq!(token("other=1"), "");
+        assert_eq!(token(""), "");
+        assert_eq!(pod_limit("continue=a&limit=1000"), 1_000);
         for other in ["", "limit=x", "limit=99999999", "limit=-1"] {
-            assert_eq!(most(other), PODS, "{other}");
+            assert_eq!(pod_limit(other), PODS, "{other}");
         }
     }
 }

@@ -1,6 +1,6 @@
-//! The files of the page, which are part of the program.
+//! Holds the page's files, which are embedded in the program.
 //!
-//! Must not: differ by who asks; there is nothing of a cluster in them.
+//! Must not: depend on the client; the files have no data of the cluster.
 
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
@@ -8,7 +8,7 @@ const STYLE: &str = "text/css; charset=utf-8";
 
 const PAGE: &str = "text/html; charset=utf-8";
 
-/// By their names: the kind of each, and its text.
+/// Name, content type and text of each file.
 const FILES: [(&str, &str, &str); 17] = [
     ("page.html", PAGE, include_str!("page/page.html")),
     ("page.css", STYLE, include_str!("page/page.css")),
@@ -29,13 +29,13 @@ const FILES: [(&str, &str, &str); 17] = [
     ("login.js", SCRIPT, include_str!("page/login.js")),
 ];
 
-/// The page itself: its kind, and its text.
+/// Returns the content type and the text of the page.
 pub(super) fn page() -> (&'static str, &'static str) {
     let [(_, kind, text), ..] = FILES;
     (kind, text)
 }
 
-/// One by its name.
+/// Returns a file by its name.
 pub(super) fn of_name(name: &str) -> Option<(&'static str, &'static str)> {
     let found = FILES.into_iter().find(|(known, ..)| *known == name);
     found.map(|(_, kind, text)| (kind, text))
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_that_the_page_loads_is_there() {
+    fn every_loaded_file_exists() {
         let texts = FILES.iter().map(|(.., text)| *text);
         let loaded = texts.flat_map(|text| text.split('"'));
         let mut loaded: Vec<&str> = loaded

@@ -1,6 +1,6 @@
-//! The Pods of one index, as the API server has them: asked for when somebody points at it.
+//! Reads the Pods of one index from the API server, on request.
 //!
-//! Must not: read more Pods than are shown.
+//! Must not: read more Pods than the response has.
 
 use serde_json::{Value, json};
 
@@ -10,11 +10,10 @@ use crate::{
     wire::{ApiError, Call, ContainerDetails, PodDetails, decode_list_page, paths},
 };
 
-/// More tries than a person reads.
+/// Maximum number of Pods in a response: more attempts than a user reads.
 const TRIES: usize = 50;
 
-/// What became of an index' Pods that are still there, the newest first; with what the controller has recorded of it, if it
-/// has.
+/// Returns the index's existing Pods, newest first, and the controller's record of it, if any.
 pub(super) async fn tries(
     client: &Client,
     key: &JobKey,
@@ -29,16 +28,16 @@ pub(super) async fn tries(
     let pods = paths::pods(Some(&namespace));
     let path = format!("{pods}?labelSelector={selector}&limit={TRIES}");
     let answer = client.send(&Call::get_compact(path)).await?;
-    let odd = |error| ApiError::no_answer(format!("the list of Pods: {error}"));
-    let page = decode_list_page(&answer).map_err(odd)?;
+    let undecodable = |error| ApiError::no_answer(format!("invalid list of Pods: {error}"));
+    let page = decode_list_page(&answer).map_err(undecodable)?;
     let tries: Result<Vec<PodDetails>, _> = page.items.into_iter().map(PodDetails::read).collect();
-    let mut tries = tries.map_err(odd)?;
+    let mut tries = tries.map_err(undecodable)?;
     tries.sort_by_key(|pod| std::cmp::Reverse(pod.created));
     let tries: Vec<Value> = tries.iter().map(description).collect();
     Ok(json!({"index": index, "pods": tries, "record": record}))
 }
 
-/// Describes a Pod: how it stands or ended, where and when.
+/// Describes a Pod: its state or end, node and times.
 pub(super) fn description(pod: &PodDetails) -> Value {
     let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     json!({
@@ -76,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_failed_pod_says_is_kept() {
+    fn a_failed_pod_is_described_with_its_end() {
         let pod = json!({
             "metadata": {
                 "name": "a-7-x", "uid": "0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9",

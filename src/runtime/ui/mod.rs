@@ -1,21 +1,21 @@
-//! `/ui`: a page that shows Jobs and CronJobs, and all indexes of one Job, as they change.
+//! Serves `/ui`, a live page with Jobs, CronJobs and the indexes of a Job.
 //!
-//! The page is some files that are part of the program ([`files`]); it asks nobody else for anything. It is told of changes
-//! by server-sent events ([`stream`]), and the controller is asked only while somebody looks. Who may look is asked at a
-//! [`door`]; there is one for who asks from this machine, and one for who brings a token. All of it is done on a
-//! [`thread`] of its own.
+//! The page consists of embedded files ([`files`]) and loads nothing from other hosts. Server-sent events ([`stream`])
+//! carry the changes; the controller is queried only while a page is open. [`auth`] decides which clients see which
+//! namespaces: one instance serves loopback clients, one serves clients with a token. All of it runs on its own
+//! [`thread`].
 //!
-//! Must not: know Jobs itself, or write anything to the cluster but reviews of tokens and rights.
+//! Must not: keep Jobs, or write anything to the cluster but TokenReviews and SubjectAccessReviews.
 
+mod access_reviews;
+mod auth;
 mod changes;
 mod cron_jobs;
-mod door;
 mod failures;
 mod files;
 mod index;
 mod object;
 mod pods;
-mod reviews;
 mod stream;
 mod thread;
 
@@ -40,17 +40,17 @@ use super::{
     records::of_index,
     serving::{Answers, ResponseBody},
 };
-use door::{Door, Refused, Viewer};
-use reviews::ListedKind;
+use access_reviews::ListedKind;
+use auth::{Auth, Denied, Principal};
 use stream::EVENT_STREAM;
 
 pub(super) use thread::UiThread;
 pub use thread::{UiError, UiOptions};
 
-/// What paths begin with.
+/// Prefix of all paths.
 const UI: &str = "/ui";
 
-/// The page may load and ask for what is here, and nothing else; nobody may frame it.
+/// Content security policy: the page loads from its own origin only, and cannot be framed.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
@@ -74,13 +74,13 @@ const JSON: &str = "application/json";
 
 const TEXT: &str = "text/plain; charset=utf-8";
 
-/// How many lists of failed Pods are read at once, whoever looks: each may have thousands of Pods.
+/// Maximum number of lists of failed Pods in progress: each may have thousands of Pods.
 const READERS: usize = 2;
 
-/// The longest wait for the API server's version, which the page's header shows.
+/// Timeout for the API server's version, shown in the page's header.
 const VERSION_WAIT: Duration = Duration::from_secs(2);
 
-/// What the answers are made of.
+/// The sources of all responses.
 #[derive(Debug)]
 struct PageSources {
     desk: Arc<Desk>,
@@ -89,22 +89,22 @@ struct PageSources {
     readers: Semaphore,
 }
 
-/// See the module's text: who comes in by one door.
+/// The page on one port, with that port's authentication.
 #[derive(Clone, Debug)]
 pub(super) struct Ui {
     sources: Arc<PageSources>,
-    door: Door,
-    /// How many pages more may be told of changes.
+    auth: Auth,
+    /// Permits for streams.
     streams: Arc<Semaphore>,
-    /// Where all of it is done.
+    /// The runtime of the page's thread.
     runtime: tokio::runtime::Handle,
 }
 
-/// What is asked for.
+/// The resource that a path names.
 #[derive(Debug, PartialEq, Eq)]
-enum Wanted {
+enum Resource {
     File(&'static str, &'static str),
-    Viewer,
+    Principal,
     Cluster,
     Jobs,
     Job(JobKey),
@@ -116,27 +116,27 @@ enum Wanted {
 
 impl Answers for Ui {
     async fn answer(&self, request: Request<Incoming>, from: IpAddr) -> Response<ResponseBody> {
-        if !Self::is_asked(request.uri().path()) {
-            return whole(StatusCode::NOT_FOUND, TEXT, "not found: see /ui");
+        if !Self::is_ui_path(request.uri().path()) {
+            return response(StatusCode::NOT_FOUND, TEXT, "not found; the page is at /ui");
         }
         let ui = self.clone();
         let answer = async move { ui.answer_here(request, from).await };
         let answer = self.runtime.spawn(answer).await;
         answer.unwrap_or_else(|_| {
-            let why = "the page is not answered any more";
-            whole(StatusCode::SERVICE_UNAVAILABLE, TEXT, why)
+            let why = "the controller is shutting down";
+            response(StatusCode::SERVICE_UNAVAILABLE, TEXT, why)
         })
     }
 }
 
 impl Ui {
-    /// Whether a path is the page's.
-    pub(super) fn is_asked(path: &str) -> bool {
+    /// Returns true if the path belongs to the page.
+    pub(super) fn is_ui_path(path: &str) -> bool {
         let rest = path.strip_prefix(UI);
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }
 
-    /// Answers a request from this address.
+    /// Handles a request on the page's thread.
     async fn answer_here(
         &self,
         request: Request<Incoming>,
@@ -144,105 +144,107 @@ impl Ui {
     ) -> Response<ResponseBody> {
         let (request, body) = request.into_parts();
         let rest = request.uri.path().strip_prefix(UI).unwrap_or_default();
-        if let Err(refused) = self.door.look_at(&request, from) {
-            return refusal(&refused);
+        if let Err(denied) = self.auth.check_origin(&request, from) {
+            return denied_response(&denied);
         }
         if request.method == Method::POST {
-            return self.door.answer_post(rest, &request, body).await;
+            return self.auth.answer_post(rest, &request, body).await;
         }
         if request.method != Method::GET && request.method != Method::HEAD {
-            return whole(StatusCode::METHOD_NOT_ALLOWED, TEXT, "GET or HEAD");
+            return response(StatusCode::METHOD_NOT_ALLOWED, TEXT, "GET or HEAD");
         }
-        match wanted(rest) {
-            None => whole(StatusCode::NOT_FOUND, TEXT, "not found"),
-            Some(Wanted::File(kind, text)) => whole(StatusCode::OK, kind, text),
-            Some(wanted) => {
-                let answer = self.answer_viewer(wanted, &request).await;
-                answer.unwrap_or_else(|refused| refusal(&refused))
+        match resource(rest) {
+            None => response(StatusCode::NOT_FOUND, TEXT, "not found"),
+            Some(Resource::File(kind, text)) => response(StatusCode::OK, kind, text),
+            Some(resource) => {
+                let answer = self.answer_viewer(resource, &request).await;
+                answer.unwrap_or_else(|denied| denied_response(&denied))
             }
         }
     }
 
     async fn answer_viewer(
         &self,
-        wanted: Wanted,
+        resource: Resource,
         request: &Parts,
-    ) -> Result<Response<ResponseBody>, Refused> {
-        let viewer = self.door.viewer(request).await?;
+    ) -> Result<Response<ResponseBody>, Denied> {
+        let principal = self.auth.authenticate(request).await?;
         let sources = Arc::clone(&self.sources);
-        match wanted {
-            Wanted::File(kind, text) => Ok(whole(StatusCode::OK, kind, text)),
-            Wanted::Viewer => {
-                let told = serde_json::json!({"user": viewer.name().await?});
-                Ok(whole(StatusCode::OK, JSON, told.to_string()))
+        match resource {
+            Resource::File(kind, text) => Ok(response(StatusCode::OK, kind, text)),
+            Resource::Principal => {
+                let body = serde_json::json!({"user": principal.name().await?});
+                Ok(response(StatusCode::OK, JSON, body.to_string()))
             }
-            Wanted::Cluster => {
-                let told = cluster(&sources).await.to_string();
-                Ok(whole(StatusCode::OK, JSON, told))
+            Resource::Cluster => {
+                let body = cluster(&sources).await.to_string();
+                Ok(response(StatusCode::OK, JSON, body))
             }
-            Wanted::Jobs => {
-                let permit = self.stream_for(&viewer)?;
-                Ok(events(stream::jobs(sources, viewer, permit)))
+            Resource::Jobs => {
+                let permit = self.stream_for(&principal)?;
+                Ok(events(stream::jobs(sources, principal, permit)))
             }
-            Wanted::Job(key) => {
-                viewer.must(ListedKind::Jobs, &key.namespace).await?;
-                let permit = self.stream_for(&viewer)?;
-                Ok(events(stream::job(sources, viewer, key, permit)))
+            Resource::Job(key) => {
+                principal.require(ListedKind::Jobs, &key.namespace).await?;
+                let permit = self.stream_for(&principal)?;
+                Ok(events(stream::job(sources, principal, key, permit)))
             }
-            Wanted::Object(key) => {
-                viewer.must(ListedKind::Jobs, &key.namespace).await?;
-                // It is never closed.
+            Resource::Object(key) => {
+                principal.require(ListedKind::Jobs, &key.namespace).await?;
+                // The semaphore is never closed.
                 let _one_of_few = sources.readers.acquire().await;
-                Ok(told(object::describe(&sources.client, &key).await))
+                Ok(json_response(object::describe(&sources.client, &key).await))
             }
-            Wanted::Pods(key) => {
-                viewer.must(ListedKind::Jobs, &key.namespace).await?;
-                viewer.must(ListedKind::Pods, &key.namespace).await?;
-                // It is never closed.
+            Resource::Pods(key) => {
+                principal.require(ListedKind::Jobs, &key.namespace).await?;
+                principal.require(ListedKind::Pods, &key.namespace).await?;
+                // The semaphore is never closed.
                 let _one_of_few = sources.readers.acquire().await;
-                Ok(told(pods::of_job(&sources.client, &key).await))
+                Ok(json_response(pods::of_job(&sources.client, &key).await))
             }
-            Wanted::Index(key, index) => {
-                viewer.must(ListedKind::Pods, &key.namespace).await?;
+            Resource::Index(key, index) => {
+                principal.require(ListedKind::Pods, &key.namespace).await?;
                 let record = of_index(&sources.desk, &key, index).await;
-                Ok(told(
+                Ok(json_response(
                     index::tries(&sources.client, &key, index, record).await,
                 ))
             }
-            Wanted::Failures(key) => {
-                viewer.must(ListedKind::Jobs, &key.namespace).await?;
-                viewer.must(ListedKind::Pods, &key.namespace).await?;
-                // It is never closed.
+            Resource::Failures(key) => {
+                principal.require(ListedKind::Jobs, &key.namespace).await?;
+                principal.require(ListedKind::Pods, &key.namespace).await?;
+                // The semaphore is never closed.
                 let _one_of_few = sources.readers.acquire().await;
                 let from = request.uri.query().unwrap_or_default();
-                Ok(told(failures::page(&sources.client, &key, from).await))
+                Ok(json_response(
+                    failures::page(&sources.client, &key, from).await,
+                ))
             }
         }
     }
 
-    /// Room for one more page that is told of changes.
-    fn stream_for(&self, viewer: &Viewer) -> Result<Streaming, Refused> {
+    /// Takes the permits of one stream.
+    fn stream_for(&self, principal: &Principal) -> Result<Streaming, Denied> {
         let taken = Arc::clone(&self.streams).try_acquire_owned();
-        let permit = taken.map_err(|_| Refused::Full)?;
-        Ok(Streaming(permit, viewer.stream()?))
+        let permit = taken.map_err(|_| Denied::TooManyStreams)?;
+        Ok(Streaming(permit, principal.stream()?))
     }
 }
 
-/// The right to be told of changes: one of those that there are, and one of those that a viewer has, if that is limited.
+/// The permits of one stream: one of the port, and one of the principal, if limited.
 #[derive(Debug)]
 struct Streaming(
-    #[expect(dead_code, reason = "it is given back at the end")] OwnedSemaphorePermit,
-    #[expect(dead_code, reason = "it is given back at the end")] Option<OwnedSemaphorePermit>,
+    #[expect(dead_code, reason = "released on drop")] OwnedSemaphorePermit,
+    #[expect(dead_code, reason = "released on drop")] Option<OwnedSemaphorePermit>,
 );
 
-/// What a path after `/ui` asks for.
-fn wanted(rest: &str) -> Option<Wanted> {
+/// Returns the resource for the rest of a path after `/ui`.
+fn resource(rest: &str) -> Option<Resource> {
     let words: Vec<&str> = rest.split('/').skip(1).collect();
     let key = |namespace: &str, name: &str| JobKey {
         namespace: namespace.into(),
         name: name.into(),
     };
-    // What is no name finds nothing, and must not become a part of a path to the API server.
+    // An invalid name matches nothing, and must not get into a path to the API server.
     if let ["jobs", namespace, name, ..] = words[..]
         && !(is_name(namespace) && is_name(name))
     {
@@ -251,33 +253,33 @@ fn wanted(rest: &str) -> Option<Wanted> {
     Some(match words[..] {
         [] | [""] => {
             let (kind, text) = files::page();
-            Wanted::File(kind, text)
+            Resource::File(kind, text)
         }
-        ["viewer"] => Wanted::Viewer,
-        ["cluster"] => Wanted::Cluster,
-        ["jobs"] => Wanted::Jobs,
-        ["jobs", namespace, name] => Wanted::Job(key(namespace, name)),
-        ["jobs", namespace, name, "object"] => Wanted::Object(key(namespace, name)),
-        ["jobs", namespace, name, "pods"] => Wanted::Pods(key(namespace, name)),
-        ["jobs", namespace, name, "failures"] => Wanted::Failures(key(namespace, name)),
+        ["viewer"] => Resource::Principal,
+        ["cluster"] => Resource::Cluster,
+        ["jobs"] => Resource::Jobs,
+        ["jobs", namespace, name] => Resource::Job(key(namespace, name)),
+        ["jobs", namespace, name, "object"] => Resource::Object(key(namespace, name)),
+        ["jobs", namespace, name, "pods"] => Resource::Pods(key(namespace, name)),
+        ["jobs", namespace, name, "failures"] => Resource::Failures(key(namespace, name)),
         ["jobs", namespace, name, "indexes", index] => {
-            Wanted::Index(key(namespace, name), index.parse().ok()?)
+            Resource::Index(key(namespace, name), index.parse().ok()?)
         }
         [name] => {
             let (kind, text) = files::of_name(name)?;
-            Wanted::File(kind, text)
+            Resource::File(kind, text)
         }
         _ => return None,
     })
 }
 
-/// Whether something may be the name of a namespace or a Job.
+/// Returns true if the text may be the name of a namespace or a Job.
 fn is_name(text: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-.".contains(&byte);
     text.bytes().all(is_plain) && text.starts_with(|first: char| first != '.')
 }
 
-/// Names the cluster for the page's header, with the controller's time.
+/// Describes the cluster for the page's header, with the controller's time.
 async fn cluster(sources: &PageSources) -> Value {
     let version = timeout(VERSION_WAIT, sources.client.get("/version")).await;
     let version = version.ok().and_then(Result::ok);
@@ -291,19 +293,23 @@ async fn cluster(sources: &PageSources) -> Value {
     })
 }
 
-/// What the API server told, or what is wrong with it.
-fn told(answer: crate::client::Result<Value>) -> Response<ResponseBody> {
-    match answer {
-        Ok(told) => whole(StatusCode::OK, JSON, told.to_string()),
-        Err(error) => whole(StatusCode::BAD_GATEWAY, TEXT, error.to_string()),
+/// Returns the result of an API request as a response.
+fn json_response(result: crate::client::Result<Value>) -> Response<ResponseBody> {
+    match result {
+        Ok(body) => response(StatusCode::OK, JSON, body.to_string()),
+        Err(error) => response(StatusCode::BAD_GATEWAY, TEXT, error.to_string()),
     }
 }
 
-fn refusal(refused: &Refused) -> Response<ResponseBody> {
-    whole(refused.status(), TEXT, refused.to_string())
+fn denied_response(denied: &Denied) -> Response<ResponseBody> {
+    response(denied.status(), TEXT, denied.to_string())
 }
 
-fn whole(status: StatusCode, kind: &'static str, text: impl Into<Bytes>) -> Response<ResponseBody> {
+fn response(
+    status: StatusCode,
+    kind: &'static str,
+    text: impl Into<Bytes>,
+) -> Response<ResponseBody> {
     let body = Full::new(text.into()).boxed_unsync();
     let mut response = Response::new(body);
     *response.status_mut() = status;
@@ -328,27 +334,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_are_wishes() {
+    fn paths_name_resources() {
         let key = || JobKey {
             namespace: "a".into(),
             name: "b".into(),
         };
-        let html = |rest: &str| match wanted(rest) {
-            Some(Wanted::File(kind, _)) => kind.starts_with("text/html"),
+        let html = |rest: &str| match resource(rest) {
+            Some(Resource::File(kind, _)) => kind.starts_with("text/html"),
             _ => false,
         };
         assert!(html("") && html("/"));
-        assert!(matches!(wanted("/page.js"), Some(Wanted::File(..))));
-        assert_eq!(wanted("/jobs"), Some(Wanted::Jobs));
-        assert_eq!(wanted("/jobs/a/b"), Some(Wanted::Job(key())));
-        let index = wanted("/jobs/a/b/indexes/7");
-        assert_eq!(index, Some(Wanted::Index(key(), 7)));
-        assert_eq!(wanted("/cluster"), Some(Wanted::Cluster));
-        assert_eq!(wanted("/jobs/a/b/object"), Some(Wanted::Object(key())));
-        assert_eq!(wanted("/jobs/a/b/pods"), Some(Wanted::Pods(key())));
-        let failures = wanted("/jobs/a/b/failures");
-        assert_eq!(failures, Some(Wanted::Failures(key())));
-        for nothing in [
+        assert!(matches!(resource("/page.js"), Some(Resource::File(..))));
+        assert_eq!(resource("/jobs"), Some(Resource::Jobs));
+        assert_eq!(resource("/jobs/a/b"), Some(Resource::Job(key())));
+        let index = resource("/jobs/a/b/indexes/7");
+        assert_eq!(index, Some(Resource::Index(key(), 7)));
+        assert_eq!(resource("/cluster"), Some(Resource::Cluster));
+        assert_eq!(resource("/jobs/a/b/object"), Some(Resource::Object(key())));
+        assert_eq!(resource("/jobs/a/b/pods"), Some(Resource::Pods(key())));
+        let failures = resource("/jobs/a/b/failures");
+        assert_eq!(failures, Some(Resource::Failures(key())));
+        for unknown in [
             "/jobs/a",
             "/jobs/a/b/indexes/x",
             "/other",
@@ -358,8 +364,8 @@ mod tests {
             "/jobs/a/..",
             "/jobs/a%2Fb/c/failures",
         ] {
-            assert_eq!(wanted(nothing), None, "{nothing}");
+            assert_eq!(resource(unknown), None, "{unknown}");
         }
-        assert!(Ui::is_asked("/ui") && Ui::is_asked("/ui/jobs") && !Ui::is_asked("/uix"));
+        assert!(Ui::is_ui_path("/ui") && Ui::is_ui_path("/ui/jobs") && !Ui::is_ui_path("/uix"));
     }
 }

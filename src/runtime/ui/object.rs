@@ -82,7 +82,7 @@ pub(super) async fn describe(client: &Client, key: &JobKey) -> client::Result<Va
     let (namespace, name) = (paths::escaped(&key.namespace), paths::escaped(&key.name));
     let body = client.get(&paths::job(&namespace, &name)).await?;
     let job = serde_json::from_slice(&body)
-        .map_err(|error| ApiError::no_answer(format!("the answer cannot be read: {error}")))?;
+        .map_err(|error| ApiError::no_answer(format!("invalid response: {error}")))?;
     Ok(description(&job))
 }
 

@@ -45,10 +45,11 @@ const GROUPS: [PodGroup; 3] = [
 
 /// Reads some Pods of each group from the API server.
 pub(super) async fn of_job(client: &Client, key: &JobKey) -> client::Result<Value> {
-    let odd = |why: String| ApiError::no_answer(format!("the answer cannot be read: {why}"));
+    let undecodable = |why: String| ApiError::no_answer(format!("invalid response: {why}"));
     let (namespace, name) = (paths::escaped(&key.namespace), paths::escaped(&key.name));
     let job = client.get(&paths::job(&namespace, &name)).await?;
-    let job = decode_job(&String::from_utf8_lossy(&job)).map_err(|error| odd(error.to_string()))?;
+    let job = decode_job(&String::from_utf8_lossy(&job))
+        .map_err(|error| undecodable(error.to_string()))?;
     let (uid, selector) = (job.job.uid, job.selector.as_deref());
     let status = &job.job.status;
     let mut groups = Vec::new();
@@ -61,11 +62,11 @@ pub(super) async fn of_job(client: &Client, key: &JobKey) -> client::Result<Valu
         let body = client
             .send(&Call::get_compact(format!("{list}&limit={}", group.limit)))
             .await?;
-        let page = decode_list_page(&body).map_err(|error| odd(error.to_string()))?;
+        let page = decode_list_page(&body).map_err(|error| undecodable(error.to_string()))?;
         let has_more = !page.continue_token.is_empty();
         let pods: Result<Vec<PodDetails>, _> =
             page.items.into_iter().map(PodDetails::read).collect();
-        let mut pods = pods.map_err(|error| odd(error.to_string()))?;
+        let mut pods = pods.map_err(|error| undecodable(error.to_string()))?;
         // The selector may match another Job's Pods.
         pods.retain(|pod| pod.owner == Some(uid));
         pods.sort_by_key(|pod| std::cmp::Reverse(pod.created));

@@ -1,10 +1,9 @@
-//! Server-sent events for the page: of all Jobs and CronJobs, and of one Job with its indexes.
+//! Sends server-sent events to the page: about all Jobs and CronJobs, or about one Job with its indexes.
 //!
-//! Each stream asks the controller again and again, and tells what is new, of what the viewer may see by then. When the
-//! browser goes away, or the viewer may see nothing of it any more, the stream ends. While the controller is slow to answer
-//! it is asked more rarely.
+//! Each stream polls the controller and sends the changes that its principal may see. It ends when the browser
+//! disconnects, or when the principal loses all access. A slow controller is polled less often.
 //!
-//! Must not: know what the page shows.
+//! Must not: know the content of the page.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -30,36 +29,36 @@ use crate::{
 
 use super::{
     PageSources, ResponseBody, Streaming,
+    access_reviews::ListedKind,
+    auth::{Denied, Principal, VisibleNamespaces},
     changes::changes,
     cron_jobs::Outlooks,
-    door::{Refused, SeenNamespaces, Viewer},
-    reviews::ListedKind,
 };
 
-/// What the streams are in.
+/// Content type of a stream.
 pub(super) const EVENT_STREAM: &str = "text/event-stream";
 
-/// How often one Job is looked at: what a person sees as motion.
+/// Polling interval for one Job: short enough to look like motion.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// How often all Jobs are: what a person reads.
+/// Polling interval for all Jobs.
 const LOOK_AT_ALL: Duration = Duration::from_secs(1);
 
-/// A look may take this part of the time until the next, so that to be looked at costs the controller little.
+/// The pause after a poll is at least this many times as long as the poll, so that a page costs the controller little.
 const SHARE: u32 = 20;
 
-/// How often something is sent where nothing is new, so that an end is noticed on either side.
+/// Interval of keep-alives without changes, so that both sides notice a lost connection.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(10);
 
-/// How many Jobs are told of in one event: a browser reads it in a few milliseconds.
+/// Maximum number of Jobs in one event: a browser parses it within a few milliseconds.
 const JOBS_IN_EVENT: usize = 500;
 
-/// What a look gave.
+/// The result of a poll.
 #[derive(Debug, PartialEq, Eq)]
 enum Said {
     Nothing,
     News(Bytes),
-    /// And that is the end.
+    /// The stream ends after this.
     Last(Bytes),
 }
 
@@ -68,8 +67,8 @@ impl Said {
         bytes.map_or(Self::Nothing, Self::News)
     }
 
-    /// That somebody is refused what they were shown; or that it is not known whether they are.
-    fn refused(refused: &Refused) -> Self {
+    /// The event for a denied principal, or for failed reviews.
+    fn refused(refused: &Denied) -> Self {
         let why = refused.to_string().into();
         match refused.is_final() {
             true => Self::Last(event("refused", &why)),
@@ -82,10 +81,10 @@ impl Said {
     }
 }
 
-/// All Jobs and CronJobs: first each of them, then those that have changed or are gone.
+/// Streams all Jobs and CronJobs: first all of them, then changed and deleted ones.
 pub(super) fn jobs(
     sources: Arc<PageSources>,
-    viewer: Viewer,
+    viewer: Principal,
     streaming: Streaming,
 ) -> ResponseBody {
     body(LOOK_AT_ALL, streaming, Table::default(), move |table| {
@@ -94,18 +93,18 @@ pub(super) fn jobs(
     })
 }
 
-/// What the page knows of all Jobs.
+/// The state of a list of Jobs that the page has.
 #[derive(Debug, Default)]
 struct Table {
     jobs: Option<HashMap<String, Value>>,
     cron_jobs: Option<HashMap<String, Value>>,
     outlooks: Outlooks,
-    /// In which namespaces they are seen.
+    /// The visible namespaces.
     seen: Option<Value>,
 }
 
 impl Table {
-    async fn look(mut self, sources: &PageSources, viewer: &Viewer) -> (Said, Self) {
+    async fn look(mut self, sources: &PageSources, viewer: &Principal) -> (Said, Self) {
         let desk = &sources.desk;
         let asked = tokio::join!(desk.ask(&Question::Jobs), desk.ask(&Question::CronJobs));
         let (Ok(jobs), Ok(cron_jobs)) = asked else {
@@ -120,19 +119,19 @@ impl Table {
         let of_jobs: BTreeSet<CompactString> = of_jobs.map(CompactString::from).collect();
         let of_cron_jobs = cron_jobs.iter().map(|(it, _)| it.key.namespace.clone());
         let of_cron_jobs: BTreeSet<CompactString> = of_cron_jobs.collect();
-        // Rights are asked for where there is an Event's message only.
+        // Access to Events matters only for Jobs with an Event's message.
         let of_events = jobs.iter().filter(|job| has_message(job));
         let of_events = of_events.filter_map(|job| job["namespace"].as_str());
         let of_events: BTreeSet<CompactString> = of_events.map(CompactString::from).collect();
         let shown = tokio::try_join!(
-            viewer.shown(ListedKind::Jobs, of_jobs),
-            viewer.shown(ListedKind::CronJobs, of_cron_jobs),
-            viewer.shown(ListedKind::Events, of_events),
+            viewer.visible(ListedKind::Jobs, of_jobs),
+            viewer.visible(ListedKind::CronJobs, of_cron_jobs),
+            viewer.visible(ListedKind::Events, of_events),
         );
         match shown {
             Err(refused) => (Said::refused(&refused), self),
             Ok((shown, of_cron, of_events)) => {
-                let in_one = |seen: &SeenNamespaces, job: &Value| {
+                let in_one = |seen: &VisibleNamespaces, job: &Value| {
                     let namespace = job["namespace"].as_str();
                     namespace.is_some_and(|namespace| seen.has(namespace))
                 };
@@ -162,7 +161,7 @@ impl Table {
         &mut self,
         jobs: impl Iterator<Item = Value>,
         cron_jobs: &[(CronJob, Value)],
-        [of_jobs, of_cron_jobs]: [&SeenNamespaces; 2],
+        [of_jobs, of_cron_jobs]: [&VisibleNamespaces; 2],
         now: crate::model::Time,
     ) -> Option<Bytes> {
         let mut said = Vec::new();
@@ -173,23 +172,23 @@ impl Table {
         }
         let jobs = jobs.map(|job| (identity(&job).to_owned(), job)).collect();
         tell_changes("jobs", &mut self.jobs, jobs, &mut said);
-        let cron_jobs = self.outlooks.tell(cron_jobs, now);
+        let cron_jobs = self.outlooks.update(cron_jobs, now);
         tell_changes("cronjobs", &mut self.cron_jobs, cron_jobs, &mut said);
         (!said.is_empty()).then(|| said.into())
     }
 }
 
-/// In which namespaces something is seen; null for all.
-fn words(shown: &SeenNamespaces) -> Value {
+/// Returns the visible namespaces as JSON; null for all.
+fn words(shown: &VisibleNamespaces) -> Value {
     match shown {
-        SeenNamespaces::All => Value::Null,
-        SeenNamespaces::Some(namespaces, are_many) => {
+        VisibleNamespaces::All => Value::Null,
+        VisibleNamespaces::Some(namespaces, are_many) => {
             json!({"namespaces": namespaces, "areMany": are_many})
         }
     }
 }
 
-/// Says which are new or gone of some objects; at first, also that there are none.
+/// Appends the events for changed and deleted objects. The first time there is an event even without objects.
 fn tell_changes(
     name: &str,
     known: &mut Option<HashMap<String, Value>>,
@@ -203,7 +202,7 @@ fn tell_changes(
     let is_new = |(uid, told): &(&String, &Value)| before.get(*uid) != Some(*told);
     let new = now.iter().filter(is_new).map(|(_, told)| told);
     let mut new: Vec<&Value> = new.collect();
-    // As the page has them at first: it need not sort thousands, and the first that it shows stay.
+    // In the page's default order: it need not sort thousands, and the first rows stay.
     new.sort_by_key(|told| ["namespace", "name"].map(|of| told[of].as_str()));
     if known.is_none() || !gone.is_empty() || !new.is_empty() {
         let all = new.len().div_ceil(JOBS_IN_EVENT).max(1);
@@ -221,10 +220,10 @@ fn tell_changes(
     *known = Some(now);
 }
 
-/// One Job: how it is, and which indexes have come to which state.
+/// Streams one Job: its state, and the indexes that changed their state.
 pub(super) fn job(
     sources: Arc<PageSources>,
-    viewer: Viewer,
+    viewer: Principal,
     key: JobKey,
     streaming: Streaming,
 ) -> ResponseBody {
@@ -234,7 +233,7 @@ pub(super) fn job(
     })
 }
 
-/// What the page knows of a Job.
+/// The state of a Job that the page has.
 #[derive(Debug, Default)]
 struct ShownJob {
     job: Value,
@@ -243,11 +242,11 @@ struct ShownJob {
 }
 
 impl ShownJob {
-    async fn look(self, sources: &PageSources, viewer: &Viewer, key: JobKey) -> (Said, Self) {
-        if let Err(refused) = viewer.must(ListedKind::Jobs, &key.namespace).await {
+    async fn look(self, sources: &PageSources, viewer: &Principal, key: JobKey) -> (Said, Self) {
+        if let Err(refused) = viewer.require(ListedKind::Jobs, &key.namespace).await {
             return (Said::refused(&refused), self);
         }
-        let sees_events = match viewer.may(ListedKind::Events, &key.namespace).await {
+        let sees_events = match viewer.may_list(ListedKind::Events, &key.namespace).await {
             Ok(may) => may,
             Err(refused) => return (Said::refused(&refused), self),
         };
@@ -264,7 +263,7 @@ impl ShownJob {
     }
 
     fn hear(mut self, told: Vec<JobDescription>) -> (Option<Bytes>, Self) {
-        // Of several under one name those that are gone have only Pods left.
+        // If several Jobs had this name, the deleted ones only have Pods left.
         let is_there = |told: &&JobDescription| told.job["state"] != "gone";
         let there = told.iter().find(is_there).or(told.first()).cloned();
         let Some(JobDescription { job, indexes, .. }) = there else {
@@ -308,7 +307,7 @@ fn event(name: &str, data: &Value) -> Bytes {
     format!("event: {name}\ndata: {data}\n\n").into()
 }
 
-/// What people were told by Events is not for who may not list them.
+/// Removes the texts of Events, for a principal that may not list Events.
 fn forget_events(told: &mut JobDescription) {
     if let Some(job) = told.job.as_object_mut() {
         job.remove("warnings");
@@ -316,7 +315,7 @@ fn forget_events(told: &mut JobDescription) {
     forget_message(&mut told.job);
 }
 
-/// True if a Job comes with the message of an Event.
+/// Returns true if the Job's description has an Event's message.
 fn has_message(job: &Value) -> bool {
     job["blocked"]["message"].is_string()
 }
@@ -327,7 +326,7 @@ fn forget_message(job: &mut Value) {
     }
 }
 
-/// Looks again and again, and says what a look gave.
+/// Returns a response body that polls and sends the changes.
 fn body<S, F>(
     every: Duration,
     streaming: Streaming,
@@ -338,7 +337,7 @@ where
     S: Send + 'static,
     F: Future<Output = (Said, S)> + Send + 'static,
 {
-    // What is made here is sent elsewhere, and no more of it than is taken.
+    // A bounded channel: a slow client slows the polling down.
     let (sender, receiver) = mpsc::channel(1);
     tokio::spawn(async move {
         let _until_the_end = streaming;
@@ -348,7 +347,7 @@ where
                 () = sender.closed() => return,
                 said = looks.next() => match said {
                     None => return,
-                    // It is closed, too, where nobody takes it any more.
+                    // An error means that the client has disconnected.
                     Some(said) => drop(sender.send(said).await),
                 },
             }
@@ -370,7 +369,7 @@ where
     S: Send + 'static,
     F: Future<Output = (Said, S)> + Send + 'static,
 {
-    // The pause before the next look, and for how long nothing was said; none after the end.
+    // The state, the pause before the next poll, and the time since the last event; none after the end.
     let state = Some((known, look, Duration::ZERO, Duration::ZERO));
     stream::unfold(state, move |state| async move {
         let (mut known, look, mut pause, mut silent) = state?;
@@ -422,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_is_told_of_when_it_changes_and_anew_when_it_is_another() {
+    fn a_job_is_sent_when_it_changes_and_anew_when_its_uid_changes() {
         let map = |text| Some(IndexMap::with(4, &[(MapState::Running, text)]));
         let (first, known) = ShownJob::default().hear(vec![told("a", "at work", map("0"))]);
         let (name, data) = said(first).expect("news");
@@ -449,7 +448,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_is_told_nothing_hears_a_sign_of_life() {
+    async fn an_idle_stream_sends_keep_alives() {
         let looked = |count: u32| async move {
             let said = match count {
                 3 => Said::News("x".into()),
@@ -466,12 +465,12 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_is_refused_hears_why_and_nothing_more() {
-        let looked = |(): ()| async { (Said::refused(&Refused::NobodysToken), ()) };
+    async fn a_denied_stream_ends_with_the_reason() {
+        let looked = |(): ()| async { (Said::refused(&Denied::InvalidToken), ()) };
         let said: Vec<Bytes> = looks(LOOK, (), looked).collect().await;
         assert_eq!(said.len(), 1);
         assert!(said[0].starts_with(b"event: refused\n"));
-        let unknown = Refused::Unknown("no answer".to_owned());
+        let unknown = Denied::ReviewFailed("no answer".to_owned());
         assert!(matches!(Said::refused(&unknown), Said::News(_)));
     }
 

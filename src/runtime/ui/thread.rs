@@ -1,8 +1,8 @@
-//! The thread on which the page is made, and the port of its own that it may have.
+//! Runs the page on its own thread, and serves the page's own port, if there is one.
 //!
-//! Pages are many and may be large; the probes' thread only passes on what is made here.
+//! Pages may be many and large; the probes' thread only forwards the responses.
 //!
-//! Must not: know what a page shows.
+//! Must not: know the content of the page.
 
 use std::{io, net::SocketAddr, sync::Arc, thread};
 
@@ -17,47 +17,46 @@ use super::{
         serving::{listen, serve},
     },
     PageSources, READERS, Ui,
-    door::Door,
-    reviews::Reviews,
+    access_reviews::AccessReviews,
+    auth::Auth,
 };
 
-/// How many pages are told of changes at once, of those who ask from this machine. Each has a connection and is asked
-/// about four times a second at most; a person has a few.
-const STREAMS_HERE: usize = 32;
+/// Maximum number of streams of loopback clients. Each has a connection and polls at most four times a second.
+const LOCAL_STREAMS: usize = 32;
 
-/// The same of all who bring tokens.
-const STREAMS_ELSEWHERE: usize = 64;
+/// Maximum number of streams of clients with a token.
+const REMOTE_STREAMS: usize = 64;
 
-/// A port of the page's own, where it is shown to who brings a token.
+/// The page's own port, for clients with a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UiOptions {
-    /// Where to listen.
+    /// The address to listen on.
     pub listen: SocketAddr,
-    /// By what its connections are secured; none if something in front of it does that.
+    /// Certificate and key; none if a proxy in front of the port terminates TLS.
     pub certificate: Option<CertificateFiles>,
 }
 
-/// The page cannot be shown.
+/// The page could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum UiError {
-    /// Its port cannot be opened.
+    /// The port could not be opened.
     #[error("--ui-listen {address}: {source}")]
     Listen {
         /// The address.
         address: SocketAddr,
-        /// Why not.
+        /// The error.
         #[source]
         source: io::Error,
     },
-    /// Its certificate cannot be used.
+    /// The certificate is invalid.
     #[error("--ui-tls-cert-file, --ui-tls-private-key-file: {0}")]
     Certificate(#[from] CertificateError),
-    /// There is no thread for it.
+    /// The thread could not be started.
     #[error("cannot start a thread: {0}")]
     Thread(#[source] io::Error),
 }
 
-/// See the module's text. It ends when this is dropped.
+/// The page's thread; it stops when this is dropped.
 #[derive(Debug)]
 pub(in crate::runtime) struct UiThread {
     local: Ui,
@@ -67,14 +66,14 @@ pub(in crate::runtime) struct UiThread {
 }
 
 impl UiThread {
-    /// Starts the thread, and listens if a port is given.
+    /// Starts the thread; opens the port if one is given.
     pub(in crate::runtime) fn start(
         desk: &Arc<Desk>,
         client: &Client,
         clock: &Clock,
         options: Option<UiOptions>,
     ) -> Result<Self, UiError> {
-        // What may go wrong comes first: a runtime cannot be given up where this is called.
+        // Fallible steps come first: a runtime cannot be dropped in an async context.
         let port = options.map(|options| {
             let tls = options.certificate;
             let tls = tls
@@ -95,14 +94,14 @@ impl UiThread {
                 clock: clock.clone(),
                 readers: Semaphore::new(READERS),
             }),
-            door: Door::ThisMachine,
-            streams: Arc::new(Semaphore::new(STREAMS_HERE)),
+            auth: Auth::Loopback,
+            streams: Arc::new(Semaphore::new(LOCAL_STREAMS)),
             runtime: runtime.handle().clone(),
         };
         let port = port.map(|((listener, _), tls)| {
             let shown = Ui {
-                door: Door::Tokens(Arc::new(Reviews::new(client))),
-                streams: Arc::new(Semaphore::new(STREAMS_ELSEWHERE)),
+                auth: Auth::Tokens(Arc::new(AccessReviews::new(client))),
+                streams: Arc::new(Semaphore::new(REMOTE_STREAMS)),
                 ..local.clone()
             };
             serve(listener, tls, shown)
@@ -118,7 +117,7 @@ impl UiThread {
             };
             tokio::select! {
                 () = listening => {}
-                // It also comes when the sender is gone.
+                // An error means that the sender was dropped.
                 _ = stopped => {}
             }
         };
@@ -134,12 +133,12 @@ impl UiThread {
         })
     }
 
-    /// The page for who asks from this machine.
+    /// Returns the page for loopback clients.
     pub(in crate::runtime) fn local(&self) -> Ui {
         self.local.clone()
     }
 
-    /// Where it is shown to who brings a token.
+    /// Returns the address of the page's own port.
     pub(in crate::runtime) fn address(&self) -> Option<SocketAddr> {
         self.address
     }
@@ -157,7 +156,7 @@ impl Drop for UiThread {
     fn drop(&mut self) {
         self.stop.take();
         if let Some(thread) = self.thread.take() {
-            // What it does takes a moment. If it panicked, that was told.
+            // The thread ends within moments. A panic in it has been logged already.
             let _ = thread.join();
         }
     }

@@ -39,7 +39,7 @@ async fn kubectl_works_unmodified() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn kubectl_is_told_what_there_is() {
+async fn kubectl_lists_objects() {
     with_kubectl(what_there_is).await;
 }
 
@@ -49,7 +49,7 @@ async fn kubectl_changes_and_compares_jobs() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn kubectl_is_told_what_there_is_not() {
+async fn kubectl_reports_missing_objects() {
     with_kubectl(what_there_is_not).await;
 }
 

@@ -52,7 +52,7 @@ async fn complete(client: &Client, job: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pods_that_nobody_frees_are_found_and_freed_and_no_others() {
+async fn stuck_pods_are_found_and_released_and_no_others() {
     let cluster = old_cluster(Duration::from_secs(20 * 60)).await;
     let client = client(&cluster).await;
     let (_folder, config) = support::kubeconfig(&cluster);
@@ -141,11 +141,14 @@ async fn pods_that_nobody_frees_are_found_and_freed_and_no_others() {
             .find(|pod| pod["pod"] == format!("default/{name}"));
         pod.cloned().unwrap_or_default()
     };
-    assert_eq!(fate("busy-0")["why"], "its Job is at work");
-    assert_eq!(fate("meant")["why"], "a Job means it, and may adopt it");
+    assert_eq!(fate("busy-0")["why"], "its Job is still active");
+    assert_eq!(
+        fate("meant")["why"],
+        "a Job selects the Pod and may adopt it"
+    );
     assert_eq!(
         fate("gone-0")["why"],
-        "it was changed meanwhile; run the doctor again"
+        "the Pod has changed; run lakh doctor again"
     );
     assert_eq!(
         fate("lost"),
@@ -156,11 +159,15 @@ async fn pods_that_nobody_frees_are_found_and_freed_and_no_others() {
     let output = output(&config, &["--fix"]).await;
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(
-        text.contains(&format!("freed       default/gone-0 of {OWN_FINALIZER}\n")),
+        text.contains(&format!(
+            "freed       default/gone-0: removed {OWN_FINALIZER}\n"
+        )),
         "{text}"
     );
     assert!(
-        text.contains(&format!("freed       default/over-0 of {FINALIZER}\n")),
+        text.contains(&format!(
+            "freed       default/over-0: removed {FINALIZER}\n"
+        )),
         "{text}"
     );
     assert_eq!(text.matches("\nfreed ").count(), 2, "{text}");

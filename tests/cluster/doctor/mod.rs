@@ -145,7 +145,7 @@ async fn where_all_is_well_nothing_is_found() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_manager_that_nobody_serves_and_a_status_that_two_write() {
+async fn an_unserved_manager_and_a_contested_status_are_found() {
     let cluster = old_cluster(Duration::from_secs(600)).await;
     let client = client(&cluster).await;
     let (_folder, config) = support::kubeconfig(&cluster);
@@ -240,7 +240,10 @@ async fn a_leader_that_is_gone() {
         "--leader-elect-retry-period=200ms",
     ];
     let controller = Logged::start(&config, folder.path().join("log"), &short);
-    support::wait_until("it leads", || controller.says("leading", None).is_some()).await;
+    support::wait_until("it leads", || {
+        controller.says("became the leader", None).is_some()
+    })
+    .await;
     // A killed controller does not release its Lease.
     drop(controller);
     let path = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/lakh-replace";
@@ -291,7 +294,7 @@ async fn create_account(kubeconfig: &Path) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rights_are_those_of_whoever_looks_or_of_an_account() {
+async fn rights_are_those_of_the_user_or_of_an_account() {
     const TOKENS: &str = "secret,ann,1,\"system:masters\"\nguest,bob,2,\"readers\"\n\
         pod,system:serviceaccount:lakh-system:lakh,3,\"system:serviceaccounts\"\n";
     let options = ClusterOptions {
@@ -335,7 +338,7 @@ async fn rights_are_those_of_whoever_looks_or_of_an_account() {
     // Readers may not check the rights of other users.
     let said = doctor(&guest, &[account]).await;
     let unseen = &said.is("rights", "unseen").check("rights")["unseen"][0];
-    assert_eq!(unseen["what"], "what may be done");
+    assert_eq!(unseen["what"], "rights");
     assert!(
         unseen["why"]
             .as_str()
@@ -355,11 +358,14 @@ async fn rights_are_those_of_whoever_looks_or_of_an_account() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_seen_is_said_and_changes_no_exit_code() {
+async fn unreadable_kinds_are_reported_without_changing_the_exit_code() {
     let cluster = cluster(LONG).await;
     let (folder, config) = support::kubeconfig(&cluster);
     let controller = Logged::start(&config, folder.path().join("log"), &[]);
-    support::wait_until("it leads", || controller.says("leading", None).is_some()).await;
+    support::wait_until("it leads", || {
+        controller.says("became the leader", None).is_some()
+    })
+    .await;
     let busy = AtomicUsize::new(0);
     let server = cluster.url();
     let line = Proxy::start(&server, move |request| {
@@ -449,7 +455,7 @@ async fn without_a_server_or_with_odd_flags_there_is_nothing_to_see() {
         ("--mode=other", "possible values: replace, managed-by"),
         (
             "--namespace=a/b",
-            "--namespace a/b: is no name of an object",
+            "--namespace a/b: must be a valid object name (DNS subdomain)",
         ),
         ("--service-account=lakh", "must be NAMESPACE/NAME"),
         (

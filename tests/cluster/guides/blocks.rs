@@ -78,7 +78,7 @@ impl Block {
 }
 
 #[test]
-fn commands_and_what_they_print_are_told_apart() {
+fn commands_and_their_output_are_distinguished() {
     let text = "a\n```console\n$ b 'c\n  d' \\\n  e\nf 1\n$ g\n```\n1. x\n   ```sh\n   h\n     i\n   ```\n";
     let blocks = blocks(text);
     let languages: Vec<_> = blocks.iter().map(|it| (it.line, &*it.language)).collect();

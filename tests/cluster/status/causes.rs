@@ -37,7 +37,7 @@ fn with(mut job: Value, field: &str, value: Value) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn jobs_that_nobody_has_begun() {
+async fn jobs_that_no_controller_has_started() {
     let now = Clock::default().now().wall;
     let then = Time::from_millis(now.as_millis() - 600_000);
     let old = support::cluster_by(&Clock::starting_at(then), LONG).await;

@@ -54,7 +54,7 @@ fn playing(mut job: Value, plays: &Value) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn failed_indexes_are_told_with_their_last_failure() {
+async fn failed_indexes_are_shown_with_their_last_failure() {
     let cluster = cluster(Duration::from_millis(50)).await;
     let client = client(&cluster).await;
     let (_folder, config) = support::kubeconfig(&cluster);
@@ -240,7 +240,7 @@ async fn a_list_that_expires_on_its_way_is_still_read() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_may_not_be_seen_is_said() {
+async fn missing_rights_are_reported() {
     let cluster = cluster(LONG).await;
     let client = client(&cluster).await;
     create(&client, &indexed_job("main", 2, 2)).await;
@@ -296,11 +296,7 @@ async fn a_job_that_cannot_be_seen_ends_with_2() {
             &["why", "job/main", "-n", "ml"],
             "Job ml/main: not found on http://",
         ),
-        (
-            &config,
-            &["why", "pod/main"],
-            "names no Job: give NAME or job/NAME",
-        ),
+        (&config, &["why", "pod/main"], "must be NAME or job/NAME"),
         (
             &config,
             &["why", "main", "-n", "a/b"],

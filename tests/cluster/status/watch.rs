@@ -70,7 +70,7 @@ async fn the_time_may_run_out_and_the_job_be_deleted() {
     )
     .await;
     assert_eq!(ended.status.code(), Some(124), "{}", stderr(&ended));
-    assert!(stderr(&ended).contains("Job default/main has not ended within 300ms"));
+    assert!(stderr(&ended).contains("Job default/main did not finish within 300ms"));
 
     let mut command = support::lakh(&["status", "main", "--watch", "-o", "json"]);
     command.arg("--kubeconfig").arg(&config);
@@ -84,7 +84,7 @@ async fn the_time_may_run_out_and_the_job_be_deleted() {
     let ended = ended.await.expect("no panic").expect("it ends");
     assert_eq!(ended.status.code(), Some(1), "{}", stderr(&ended));
     assert!(
-        stderr(&ended).contains("was deleted before it had ended"),
+        stderr(&ended).contains("was deleted before it finished"),
         "{}",
         stderr(&ended)
     );
@@ -92,7 +92,7 @@ async fn the_time_may_run_out_and_the_job_be_deleted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_may_not_watch_asks_again_and_again() {
+async fn without_the_right_to_watch_status_polls() {
     let cluster = cluster(Duration::from_secs(1)).await;
     let client = client(&cluster).await;
     let controller = support::controller(&cluster).await;

@@ -65,7 +65,7 @@ impl Logged {
 
     /// Returns the address at which it answers probes, once it does.
     pub fn listens(&self) -> Option<SocketAddr> {
-        let line = self.says("probes are answered", None)?;
+        let line = self.says("serving probes and metrics", None)?;
         line["listen"].as_str()?.parse().ok()
     }
 }

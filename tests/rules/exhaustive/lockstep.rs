@@ -265,7 +265,7 @@ fn sight(pod: &PodRecord) -> Sight {
 }
 
 #[test]
-fn what_the_model_does_not_allow_is_told() {
+fn forbidden_steps_are_reported() {
     use lakh::model::Uncounted;
 
     use super::shared::Shared;

@@ -151,7 +151,7 @@ impl<T> Ord for Shared<T> {
 }
 
 #[test]
-fn a_field_that_is_left_out_tells_nothing_apart() {
+fn an_ignored_field_distinguishes_no_states() {
     #[derive(Debug)]
     #[allow(dead_code, reason = "read by Debug alone")]
     struct Two {

@@ -97,9 +97,9 @@ pub struct Candidate {
     read: Bytes,
     /// A first request has been answered, or has timed out.
     has_tried: bool,
-    told: Role,
+    reported_role: Role,
     /// The reported holder of the Lease that does not share ranges.
-    stranger: Option<String>,
+    other_holder: Option<String>,
 }
 
 impl Candidate {
@@ -120,8 +120,8 @@ impl Candidate {
             under_way: None,
             read: Bytes::new(),
             has_tried: false,
-            told: Role::Standby,
-            stranger: None,
+            reported_role: Role::Standby,
+            other_holder: None,
         }
     }
 
@@ -151,23 +151,23 @@ impl Candidate {
         let answer = self.read(result, call.verb, now);
         self.election.answer(answer, now);
         self.has_tried = true;
-        self.tell_stranger();
+        self.log_other_holder();
     }
 
     /// Logs the holder of the Lease, if this replica cannot share ranges with it.
-    fn tell_stranger(&mut self) {
+    fn log_other_holder(&mut self) {
         let holder = self.election.holder();
         let holder = holder.filter(|holder| *holder != self.election.identity());
-        if self.lease.partition.is_none() || self.stranger.as_deref() == holder {
+        if self.lease.partition.is_none() || self.other_holder.as_deref() == holder {
             return;
         }
         if let Some(holder) = holder {
             tracing::warn!(
                 holder,
-                "the Lease is held by a controller that does not share the same ranges; standing by"
+                "the Lease is held by a controller with other sharing flags; standing by"
             );
         }
-        self.stranger = holder.map(str::to_owned);
+        self.other_holder = holder.map(str::to_owned);
     }
 
     fn read(&mut self, result: CallResult, verb: LeaseVerb, now: Now) -> LeaseAnswer {
@@ -308,7 +308,7 @@ impl Candidate {
     fn probes(&self) -> bool {
         let holder = self.election.holder();
         let is_anothers = holder.is_some_and(|holder| holder != self.election.identity());
-        self.told == Role::Standby && is_anothers
+        self.reported_role == Role::Standby && is_anothers
     }
 
     /// Returns the watch on the Lease, for a standby or a replica that shares ranges, after the first response.
@@ -335,7 +335,7 @@ impl Candidate {
 
     /// Returns a watch that is no longer needed.
     pub fn poll_abandoned(&mut self) -> Option<CallId> {
-        match self.watches(self.told) {
+        match self.watches(self.reported_role) {
             true => None,
             false => self.watch.close(),
         }
@@ -343,7 +343,7 @@ impl Candidate {
 
     /// Returns when to poll for requests without any input.
     pub fn poll_timeout(&self) -> Timeout {
-        let watches = self.has_tried && self.watches(self.told);
+        let watches = self.has_tried && self.watches(self.reported_role);
         let watch = self.watch.due_at().filter(|_| watches);
         let probe = match self.probes() && self.under_way.is_none() {
             true => self.probe.poll_timeout(self.lease.timings.call_timeout()),
@@ -354,13 +354,13 @@ impl Candidate {
 
     /// Returns the role as last reported by [`Candidate::poll_change`].
     pub fn role(&self) -> Role {
-        self.told
+        self.reported_role
     }
 
     /// Updates the role. Returns the previous one if it has changed.
     pub fn poll_change(&mut self, now: Now) -> Option<Role> {
         let role = self.election.role(now.monotonic);
-        let before = std::mem::replace(&mut self.told, role);
+        let before = std::mem::replace(&mut self.reported_role, role);
         if before == role {
             return None;
         }
@@ -371,16 +371,21 @@ impl Candidate {
                 let identity = &self.lease.identity;
                 match self.lease.partition {
                     Some(Partition { ranges, .. }) => {
-                        tracing::info!(lease, identity, ranges, "sharing");
+                        tracing::info!(
+                            lease,
+                            identity,
+                            ranges,
+                            "joined the replicas that share the Lease"
+                        );
                     }
-                    None => tracing::info!(lease, identity, "leading"),
+                    None => tracing::info!(lease, identity, "became the leader"),
                 }
             }
             (false, true, Role::Standby) => {
                 let holder = self.election.holder();
                 let holder = holder.filter(|holder| *holder != self.election.identity());
                 let reason = self.why_lost(holder);
-                tracing::warn!(lease, holder, reason, "the lease was lost; standing by");
+                tracing::warn!(lease, holder, reason, "lost the Lease; standing by");
             }
             _ => {}
         }
@@ -394,11 +399,13 @@ impl Candidate {
     fn why_lost(&self, holder: Option<&str>) -> String {
         let seconds = self.lease.timings.renew_deadline.as_secs();
         match (holder, self.contact.first_failure()) {
-            (Some(_), _) => "another holds it".to_owned(),
-            (None, Some(failure)) => format!("it was not renewed for {seconds} s: {failure}"),
+            (Some(_), _) => "another replica holds the Lease".to_owned(),
+            (None, Some(failure)) => {
+                format!("the Lease was not renewed for {seconds} s: {failure}")
+            }
             (None, None) => {
                 format!(
-                    "it was not renewed for {seconds} s, and no call failed: the process may have stood still"
+                    "the Lease was not renewed for {seconds} s, and no request failed: the process may have been paused"
                 )
             }
         }
@@ -438,8 +445,8 @@ impl Candidate {
         let count = partition.ranges;
         self.metrics.leads(&self.lease.label(range, count), is_ours);
         match is_ours {
-            true => tracing::info!(range, of = count, "working on a range"),
-            false => tracing::info!(range, of = count, "a range is this replica's no more"),
+            true => tracing::info!(range, of = count, "acquired a range of namespaces"),
+            false => tracing::info!(range, of = count, "gave up a range of namespaces"),
         }
     }
 

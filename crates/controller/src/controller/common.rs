@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_is_told_of_as_it_comes_and_goes() {
+    fn a_range_is_reported_when_acquired_and_when_lost() {
         let namespace = |shard| {
             let mut names = (0..).map(|number| format!("team-{number}"));
             names

@@ -89,7 +89,7 @@ impl LeaseContact {
         let run = self.failed_writes.get_or_insert(FailureRun::new(now));
         if run.add(true, now) {
             let (lease, failures) = (&self.lease, run.failures);
-            tracing::warn!(lease, what, failures, %error, "the Lease cannot be written; to be tried again");
+            tracing::warn!(lease, what, failures, %error, "could not write the Lease; will retry");
         }
     }
 

@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn it_hears_when_the_lease_is_given_back_or_gone() {
+    fn it_reports_a_released_or_deleted_lease() {
         let mut watch = open();
         let now = Monotonic::default();
         let mut holder = |event| {

@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_to_finish_and_lost_its_range_is_not_believed_later() {
+    fn a_late_finish_of_a_lost_range_is_ignored() {
         let mut ranges = Ranges::new(1, vec![pods()]);
         ranges.follow(&[Some(at(10))]);
         told(&mut ranges);

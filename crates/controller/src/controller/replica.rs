@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn who_takes_over_lists_all_anew_and_then_writes() {
+    fn a_new_leader_relists_everything_before_it_writes() {
         let mut world = World::new();
         let (stood_by, _) = world.answer_all();
         assert!(
@@ -440,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_share_the_places_in_flight_and_each_hears_its_answers() {
+    fn ranges_share_the_in_flight_limit_and_each_gets_its_responses() {
         let namespaces = [0, 1].map(|range| namespaces_of(range).next().expect("one"));
         let each = namespaces.iter().enumerate();
         let jobs: Vec<Value> = each.map(|(at, name)| wide_job(at, name)).collect();

@@ -178,7 +178,7 @@ impl Contact {
                 namespace = self.heard.namespace.as_deref(),
                 seconds,
                 failures = silence.run.failures,
-                "the API server is heard again"
+                "requests succeed again"
             );
         }
     }
@@ -196,11 +196,11 @@ impl Contact {
         let (kind, namespace) = (self.heard.kind, self.heard.namespace.as_deref());
         let is_worth_a_line = !is_first || tried.is_logged_at_once();
         if !silence.run.add(is_worth_a_line, now) {
-            tracing::debug!(kind, namespace, what, %error, "failed");
+            tracing::debug!(kind, namespace, what, %error, "request failed");
             return;
         }
         let failures = silence.run.failures;
-        tracing::warn!(kind, namespace, what, failures, %error, "failed; to be tried again");
+        tracing::warn!(kind, namespace, what, failures, %error, "request failed; will retry");
     }
 }
 

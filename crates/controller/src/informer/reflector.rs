@@ -377,7 +377,7 @@ impl Reflector {
     fn history_ends(&self, outside: &mut Outside) {
         tracing::warn!(
             kind = self.label(),
-            "the API server has older data than it had, as if restored from a backup; starting anew"
+            "the API server's data is older than before, as after a restored backup; relisting everything"
         );
         outside.end_history(self.told.history);
     }
@@ -399,7 +399,7 @@ impl Reflector {
                 let now = outside.now;
                 self.contact.failed(Tried::RefusedWatch, &error, now);
             }
-            tracing::debug!(kind = self.label(), %error, "listing anew");
+            tracing::debug!(kind = self.label(), %error, "relisting");
             if self.told.version > self.told.listed {
                 self.failures = 0;
                 self.pause = None;
@@ -574,7 +574,7 @@ impl Reflector {
             }
             Err(error) => {
                 let (kind, start) = (self.label(), object.start());
-                tracing::error!(kind, %error, object = start, "object passed over");
+                tracing::error!(kind, %error, object = start, "could not decode an object; skipped");
                 outside.metrics.unreadable_object(kind);
                 None
             }

@@ -51,8 +51,8 @@ pub(crate) struct JobFamilies {
 impl JobFamilies {
     /// Registers and returns the families.
     pub(super) fn registered(registry: &mut Registry) -> Arc<Self> {
-        let pods = "Pods of Jobs that ask for metrics of their own";
-        let indexes = "Indexes of Jobs that ask for metrics of their own";
+        let pods = "Pods of each Job with the annotation lakh.dev/job-metrics";
+        let indexes = "Indexes of each Job with the annotation lakh.dev/job-metrics";
         Arc::new(Self {
             pods: register(registry, "job_pods", pods, Family::default()),
             indexes: register(registry, "job_indexes", indexes, Family::default()),

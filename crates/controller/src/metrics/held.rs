@@ -90,12 +90,17 @@ impl HeldGauges {
     /// Registers and returns the gauges.
     pub(super) fn registered(registry: &mut Registry) -> Arc<Self> {
         Arc::new(Self {
-            jobs: by_state(registry, "jobs", "Jobs that are known", JOB_STATES),
-            pods: by_state(registry, "pods", "Pods of Jobs that are known", POD_STATES),
+            jobs: by_state(registry, "jobs", "Jobs in the cache, by state", JOB_STATES),
+            pods: by_state(
+                registry,
+                "pods",
+                "Pods of Jobs in the cache, by state",
+                POD_STATES,
+            ),
             indexes: by_state(
                 registry,
                 "indexes",
-                "Indexes of Jobs that are at work",
+                "Indexes of active Jobs, by state",
                 INDEX_STATES,
             ),
         })
@@ -157,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_share_is_what_was_set_last_and_nothing_is_left_of_it() {
+    fn a_gauge_contribution_is_the_last_value_and_is_removed_on_drop() {
         let gauges = HeldGauges::registered(&mut Registry::default());
         let told = || {
             let jobs = gauges.jobs.iter().map(Gauge::get);

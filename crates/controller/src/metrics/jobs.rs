@@ -96,23 +96,23 @@ impl JobMetrics {
         let foreign_statuses = at_zero(
             lakh,
             "foreign_statuses",
-            "Statuses of our Jobs that another controller wrote",
+            "Status writes by another controller to Jobs that lakh manages",
         );
         let contests = at_zero(
             lakh,
             "contests",
-            "Times that we gave way to another controller of a Job",
+            "Times that lakh stopped creating Pods because another controller writes the Job's status",
         );
         let first_pod = register(
             lakh,
             "first_pod_delay_seconds",
-            "Time from when a new Job was seen until its first Pod was created",
+            "Time from the first event of a new Job until its first Pod was created",
             Histogram::new(DELAYS),
         );
         let count_delay = register(
             lakh,
             "count_delay_seconds",
-            "Time from when a Pod's end was seen until a status names it; of each status the longest",
+            "Time from the event of a Pod's end until a status lists the Pod; the longest time of each status",
             Histogram::new(DELAYS),
         );
         let own = registry.sub_registry_with_prefix("job_controller");
@@ -121,29 +121,33 @@ impl JobMetrics {
         let _: Counters<2> = at_zero(
             own,
             "stale_sync_skips",
-            "Always 0: no turn waits for a cache",
+            "Always 0: no sync waits for a cache",
         );
         Self {
             sync_duration: register(
                 own,
                 "job_sync_duration_seconds",
-                "Time that turns of Jobs' actors took",
+                "Duration of Job syncs, without API requests",
                 sync_duration,
             ),
-            syncs: at_zero(own, "job_syncs", "Turns of Jobs' actors"),
-            jobs_finished: at_zero(own, "jobs_finished", "Jobs that ended"),
+            syncs: at_zero(own, "job_syncs", "Job syncs"),
+            jobs_finished: at_zero(own, "jobs_finished", "Jobs that finished"),
             pods_finished: at_zero(
                 own,
                 "job_pods_finished",
-                "Pods (or indexes) counted in a status",
+                "Pods, or indexes, counted in a Job status",
             ),
             failures_by_policy: at_zero(
                 own,
                 "pod_failures_handled_by_failure_policy",
                 "Failed Pods that a rule of spec.podFailurePolicy matched",
             ),
-            finished_indexes: at_zero(own, "job_finished_indexes", "Indexes that ended for good"),
-            creations: at_zero(own, "job_pods_creation", "Creations of Pods"),
+            finished_indexes: at_zero(
+                own,
+                "job_finished_indexes",
+                "Indexes that succeeded, or failed for good",
+            ),
+            creations: at_zero(own, "job_pods_creation", "Pod creations"),
             foreign_statuses,
             contests,
             first_pod,
@@ -152,12 +156,12 @@ impl JobMetrics {
                 terminated_pods: at_zero(
                     own,
                     "terminated_pods_tracking_finalizer",
-                    "Pods that came to be ended with the finalizer on (add), or no longer were (delete)",
+                    "Pods that terminated with the tracking finalizer (add), and those that lost it (delete)",
                 ),
                 external: at_zero(
                     own,
                     "jobs_by_external_controller",
-                    "Jobs seen that another controller manages",
+                    "Watched Jobs that another controller manages",
                 ),
                 managers: Arc::default(),
             },

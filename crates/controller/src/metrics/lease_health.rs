@@ -57,13 +57,13 @@ impl LeaseHealth {
     pub(crate) fn problem(&self, grace: Duration, now: Monotonic) -> Option<String> {
         let state = self.state.lock();
         let Some((since, error)) = &state.failing else {
-            return (!state.has_succeeded).then(|| "the Lease was not written yet".to_owned());
+            return (!state.has_succeeded).then(|| "the Lease has not been written yet".to_owned());
         };
         let lasts = now.since(*since);
         let counts = !state.has_succeeded || lasts >= grace;
         counts.then(|| {
             format!(
-                "the Lease cannot be written for {} s: {error}",
+                "the Lease could not be written for {} s: {error}",
                 lasts.as_secs()
             )
         })
@@ -81,16 +81,19 @@ mod tests {
         let health = LeaseHealth::new(Gauge::default());
         let at = Monotonic::from_secs;
         let problem = |second| health.problem(GRACE, at(second));
-        assert_eq!(problem(1).as_deref(), Some("the Lease was not written yet"));
+        assert_eq!(
+            problem(1).as_deref(),
+            Some("the Lease has not been written yet")
+        );
         health.record_failure("no".to_owned(), at(2));
-        let words = "the Lease cannot be written for 1 s: no";
+        let words = "the Lease could not be written for 1 s: no";
         assert_eq!(problem(3).as_deref(), Some(words));
         health.record_success();
         assert_eq!((problem(4), health.gauge.get()), (None, 1));
         health.record_failure("first".to_owned(), at(10));
         health.record_failure("last".to_owned(), at(39));
         assert_eq!((problem(39), health.gauge.get()), (None, 0));
-        let words = "the Lease cannot be written for 30 s: last";
+        let words = "the Lease could not be written for 30 s: last";
         assert_eq!(problem(40).as_deref(), Some(words));
         health.record_success();
         assert_eq!(problem(90), None);

@@ -130,13 +130,13 @@ impl Metrics {
         let cron_job_skew = register(
             &mut registry,
             "cronjob_controller_job_creation_skew_duration_seconds",
-            "How long after their time Jobs of CronJobs were created",
+            "Delay between the scheduled time of a CronJob's run and the creation of its Job",
             Histogram::new(exponential_buckets(1.0, 2.0, 10)),
         );
         let ttl_deletions = register(
             &mut registry,
             "ttl_after_finished_controller_job_deletion_duration_seconds",
-            "How long after their time finished Jobs were deleted",
+            "Delay between the expiry of a finished Job's TTL and its deletion",
             Histogram::new(exponential_buckets(0.1, 2.0, 14)),
         );
         let process = Process::registered(&mut registry);
@@ -144,14 +144,14 @@ impl Metrics {
         let leads = at_zero(
             &mut registry,
             "leader_election_master_status",
-            "Whether this controller is the leader, by the name of the Lease",
+            "1 if this replica is the leader, by the name of the Lease",
         );
         let own = registry.sub_registry_with_prefix("lakh");
         let held = HeldGauges::registered(own);
         let by_job = JobFamilies::registered(own);
         own.register(
             "build",
-            "Which build it is",
+            "Version and commit of the build",
             Info::new([("version", version)]),
         );
         Self {
@@ -164,54 +164,74 @@ impl Metrics {
             leads,
             process,
             rest_client,
-            turns: at_zero(own, "turns", "Turns of Jobs' actors"),
-            panics: at_zero(own, "actor_panics", "Actors built anew after a panic"),
-            calls: at_zero(own, "api_calls", "Calls to the API server"),
-            unreadable: at_zero(own, "unreadable_objects", "Objects that could not be read"),
-            templates: at_zero(own, "templates", "Templates kept in memory"),
-            template_bytes: at_zero(own, "template_memory_bytes", "Memory of kept templates"),
+            turns: at_zero(own, "turns", "Syncs of Jobs, including those without work"),
+            panics: at_zero(
+                own,
+                "actor_panics",
+                "Jobs whose state was rebuilt after a panic",
+            ),
+            calls: at_zero(
+                own,
+                "api_calls",
+                "Requests to the API server; code 0 means no response",
+            ),
+            unreadable: at_zero(
+                own,
+                "unreadable_objects",
+                "Objects that could not be decoded",
+            ),
+            templates: at_zero(own, "templates", "Pod templates in memory"),
+            template_bytes: at_zero(
+                own,
+                "template_memory_bytes",
+                "Memory of the Pod templates, in bytes",
+            ),
             templates_evicted: at_zero(
                 own,
                 "templates_evicted",
-                "Templates dropped from memory as others needed their room",
+                "Pod templates evicted from memory",
             ),
             template_reads: at_zero(
                 own,
                 "template_reads",
-                "Templates read from the API server as they were not in memory",
+                "Pod templates read from the API server because they were not in memory",
             ),
             watches: at_zero(own, "watches", "Watches opened"),
             cache_resets: at_zero(
                 own,
                 "cache_resets",
-                "How often all that was known was given up and listed anew, on taking the lead or as the API server \
-                 had other data than before",
+                "Times that all caches were cleared and relisted: after becoming the leader, or when the API server \
+                 had older data than before",
             ),
             last_heard: Mutex::default(),
             watch_ages: at_zero(
                 own,
                 "watch_age_seconds",
-                "How long ago the API server was last heard of a kind; a quiet one is heard of once a minute",
+                "Seconds since the last watch event or bookmark of a kind; without changes, there is a bookmark each minute",
             ),
             failed_tries: at_zero(
                 own,
                 "failed_tries",
-                "Lists, watches and looks at the Lease that failed, by kind and by what was tried",
+                "Failed lists, watches and requests for the Lease, by kind and request",
             ),
             lease_health: Mutex::default(),
             leases_writable: at_zero(
                 own,
                 "lease_writable",
-                "Whether the last write to the Lease succeeded, or a standby's dry run of one",
+                "1 if the last write to the Lease, or the last dry run of a standby, succeeded",
             ),
-            writes_pending: at_zero(own, "writes_pending", "Writes waiting or under way"),
+            writes_pending: at_zero(own, "writes_pending", "Writes that are queued or in flight"),
             event_delay: register(
                 own,
                 "event_delay_seconds",
-                "How long Events waited until the server had them",
+                "Time from an Event's occurrence until the API server stored it",
                 Histogram::new(exponential_buckets(0.01, 2.0, 14)),
             ),
-            events_dropped: at_zero(own, "events_dropped", "Events dropped"),
+            events_dropped: at_zero(
+                own,
+                "events_dropped",
+                "Events dropped because the queue was full",
+            ),
             registry,
         }
     }

@@ -35,7 +35,7 @@ impl Process {
         let process = registry.sub_registry_with_prefix("process");
         process.register_with_unit(
             "cpu",
-            "Processor time that the process has taken",
+            "CPU time of the process",
             Unit::Seconds,
             own.cpu.clone(),
         );
@@ -54,7 +54,7 @@ impl Process {
             ),
             (
                 "start_time",
-                "When the process started, since the Unix epoch",
+                "Start time of the process since the Unix epoch",
                 Unit::Seconds,
                 &own.started,
             ),
@@ -65,7 +65,7 @@ impl Process {
         process.register("open_fds", "Open file descriptors", own.open_files.clone());
         process.register(
             "max_fds",
-            "How many file descriptors may be open",
+            "Limit on open file descriptors",
             own.max_files.clone(),
         );
         own

@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_new_counts() {
+    fn only_increments_are_counted() {
         let job = indexed();
         let mut next = JobStatus {
             succeeded: 5,

@@ -56,30 +56,25 @@ impl QueueFamilies {
             Family::new_with_constructor(|| Histogram::new(exponential_buckets(1e-8, 10.0, 12)))
         };
         Self {
-            depth: at_zero(own, "depth", "Keys that wait for their turn"),
-            adds: at_zero(own, "adds", "Keys that came to wait for their turn"),
-            retries: at_zero(own, "retries", "Keys to have a turn at a later time"),
+            depth: at_zero(own, "depth", "Keys in the queue"),
+            adds: at_zero(own, "adds", "Keys added to the queue"),
+            retries: at_zero(own, "retries", "Keys requeued for a later time"),
             waited: register(
                 own,
                 "queue_duration_seconds",
-                "How long keys waited for their turn",
+                "Time that keys waited in the queue",
                 seconds(),
             ),
-            worked: register(
-                own,
-                "work_duration_seconds",
-                "How long turns took",
-                seconds(),
-            ),
+            worked: register(own, "work_duration_seconds", "Duration of syncs", seconds()),
             unfinished: at_zero(
                 own,
                 "unfinished_work_seconds",
-                "How long the turns under way have taken, together",
+                "Total duration so far of the syncs in progress",
             ),
             longest: at_zero(
                 own,
                 "longest_running_processor_seconds",
-                "How long the longest of the turns under way has taken",
+                "Duration so far of the longest sync in progress",
             ),
             queues: Mutex::default(),
         }
@@ -157,7 +152,7 @@ mod tests {
     use lakh_clock::instant;
 
     #[test]
-    fn turns_under_way_are_told_of_by_how_long_they_have_taken() {
+    fn running_syncs_are_reported_with_their_duration() {
         let mut registry = Registry::default();
         let families = QueueFamilies::registered(&mut registry);
         let (jobs, other) = (families.of("job"), families.of("cronjob"));

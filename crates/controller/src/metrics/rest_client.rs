@@ -46,14 +46,14 @@ impl RestClientMetrics {
         let requests = at_zero(
             registry,
             "rest_client_requests",
-            "Requests to the API server, by HTTP status code (<error> without an answer), method and host",
+            "Requests to the API server, by HTTP status code (<error> without a response), method and host",
         );
         let durations: Family<_, Histogram> =
             Family::new_with_constructor(|| Histogram::new(LATENCIES));
         let durations = register(
             registry,
             "rest_client_request_duration_seconds",
-            "Seconds from sending a request to the API server until its answer was complete, for a watch until it was open",
+            "Seconds from sending a request to the API server until its response was complete, or a watch was open",
             durations,
         );
         Self {

@@ -356,7 +356,7 @@ impl Actor {
         }
         machine.decide(&self.pods, now);
         if let Some(why) = machine.new_fallback() {
-            tracing::info!(job = %key, %why, "Pods are scheduled one by one");
+            tracing::info!(job = %key, %why, "the Job is not gang-scheduled; its Pods are scheduled one by one");
         }
         let job = self.job.as_ref();
         while let Some(effect) = machine.poll_effect() {

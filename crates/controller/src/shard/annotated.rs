@@ -157,7 +157,7 @@ impl Annotated {
         if is_new && !job.status.is_finished() {
             let odd = self.asks.odd().map(|(name, value)| {
                 let message = format!(
-                    "annotation {name}: {value:?} is neither \"true\" nor \"false\"; it is taken for \"false\""
+                    "annotation {name}: {value:?} is neither \"true\" nor \"false\"; lakh treats it as \"false\""
                 );
                 Report::warning(INVALID, &message)
             });
@@ -184,16 +184,13 @@ impl Annotated {
         if is_new {
             let refused = why.map(|why| (INDEX_RECORD, why));
             let full = format!(
-                "metrics are told of {JOBS_MAX} Jobs at most, and of {JOBS_OF_A_NAMESPACE_MAX} of a namespace"
+                "at most {JOBS_MAX} Jobs have their own metrics, {JOBS_OF_A_NAMESPACE_MAX} per namespace"
             );
             let refused = refused
                 .into_iter()
                 .chain(is_full.then_some((JOB_METRICS, full)));
             self.reports.extend(refused.map(|(name, why)| {
-                Report::warning(
-                    REFUSED,
-                    &format!("annotation {name} is not followed: {why}"),
-                )
+                Report::warning(REFUSED, &format!("lakh ignores annotation {name}: {why}"))
             }));
         }
     }
@@ -212,7 +209,7 @@ impl Annotated {
         let Some(completions) = indexes.filter(|_| is_wanted) else {
             self.record = None;
             budget.release(namespace, std::mem::take(&mut self.reserved));
-            let why = "the Job is not Indexed: spec.completionMode is not Indexed";
+            let why = "spec.completionMode is not Indexed";
             return is_wanted.then(|| why.to_owned());
         };
         let known = self.record.as_ref().map(IndexRecord::completions);
@@ -223,8 +220,8 @@ impl Annotated {
         let more = bytes.saturating_sub(self.reserved);
         if !budget.reserve(namespace, more) {
             return Some(format!(
-                "the record of {completions} indexes may take {bytes} bytes, and --index-record-memory is used up or \
-                 too small for it"
+                "the record of {completions} indexes may need {bytes} bytes, which exceeds the free memory of \
+                 --index-record-memory"
             ));
         }
         // A record that shrinks keeps its reservation, because it may have used the memory.

@@ -95,7 +95,7 @@ impl Shard {
         if found >= version {
             self.unconfirmed.shown(Kind::Job, uid, found);
         } else if self.store.get(actor).is_some() {
-            tracing::warn!(job = %job.key, found, version, "the API server has older data; starting anew");
+            tracing::warn!(job = %job.key, found, version, "the API server returned an older object than before, as after a restored backup; relisting everything");
             self.end_history();
         }
         Some(found)

@@ -423,7 +423,7 @@ impl CronJobs {
         }
         let version = found.cron_job.resource_version;
         if version < on {
-            tracing::warn!(cronjob = %key, version, on, "the API server has older data; starting anew");
+            tracing::warn!(cronjob = %key, version, on, "the API server returned an older object than before, as after a restored backup; relisting everything");
             return true;
         }
         self.apply(found, outbox, templates, now);
@@ -560,7 +560,7 @@ impl CronJobs {
         let answer = match result {
             Ok(answer) => answer,
             Err(error) => {
-                tracing::debug!(cronjob = %key, %error, "status not written");
+                tracing::debug!(cronjob = %key, %error, "could not write the status");
                 return refusal(&error);
             }
         };

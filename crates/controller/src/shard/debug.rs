@@ -158,12 +158,12 @@ impl Shard {
         };
         note(
             now.monotonic >= self.leads_until,
-            "this controller does not lead",
+            "this replica is not the leader",
         );
-        note(self.outbox.is_closed(), "this controller stops");
+        note(self.outbox.is_closed(), "this replica is shutting down");
         note(
             self.history_ended,
-            "the API server has older data than it had; all is listed anew",
+            "the API server's data is older than before, as after a restored backup; everything is relisted",
         );
         for kind in [Kind::Job, Kind::Pod, Kind::Workload, Kind::PodGroup] {
             let text = format!("the list of {} is not complete", kind.plural());
@@ -171,19 +171,19 @@ impl Shard {
         }
         note(
             !self.is_heard,
-            "a watch broke, and the API server was not heard since: no finalizer is removed",
+            "a watch broke, and the API server has not responded since; no finalizer is removed until then",
         );
         note(
             is_doubted(&self.unconfirmed, actor),
-            "no watch has told of the last status yet, and a connection broke since: no finalizer is removed",
+            "a connection broke before a watch has confirmed the last status write; no finalizer is removed until then",
         );
         note(
             actor.waits_for_pods(),
-            "another controller has changed the status; the API server is asked for the Pods as of then",
+            "another controller has changed the status; the Job's Pods are being relisted",
         );
         note(
             self.rounds.claims.holds(&actor.id),
-            "whose its Pods are is being settled",
+            "adoption or release of Pods is in progress",
         );
         obstacles
     }

@@ -202,7 +202,7 @@ impl Recorder {
                 self.waiting += 1;
                 return None;
             }
-            tracing::debug!(job = %event.key, %error, "event not recorded");
+            tracing::debug!(job = %event.key, %error, "could not record an Event");
         }
         Some(now.since(event.since))
     }

@@ -106,7 +106,7 @@ impl Shard {
         }
         let (uid, key) = (found.object.uid, found.object.key.clone());
         let message = format!(
-            "The object has more than {} bytes; the controller cannot read it and does nothing for it. Make it smaller",
+            "The object exceeds {} bytes, so lakh cannot read it and ignores it. Make it smaller",
             found.longest
         );
         let report = Report::warning("ObjectTooLarge", &message);
@@ -126,14 +126,14 @@ impl Shard {
     /// Skips a Job because its namespace has no memory left for its policies and its selector.
     fn refuse_policies(&mut self, job: &DecodedJob, now: Now) {
         let (key, bytes) = (&job.job.key, job.policy_bytes);
-        tracing::error!(job = %key, bytes, "no room for the Job's policies; passed over");
+        tracing::error!(job = %key, bytes, "the policies of the namespace's Jobs exceed their memory limit; Job skipped");
         self.metrics.unreadable_object(Kind::Job.plural());
         if !self.is_in_charge() {
             return;
         }
         let message = format!(
-            "The Job's policies and selector have {bytes} bytes, and other Jobs of the namespace use up what the controller \
-             keeps of them; it does nothing for this Job. Make them shorter, or delete Jobs that have ended"
+            "lakh ignores this Job: its policies and selector need {bytes} bytes, and those of the namespace's other Jobs \
+             already use the memory limit. Make them shorter, or delete finished Jobs"
         );
         let report = Report::warning("JobTooLarge", &message);
         let events = &mut self.outbox.events;
@@ -154,8 +154,8 @@ impl Shard {
         }
         actor.has_told_of_template = true;
         let message = format!(
-            "spec.template has {bytes} bytes; the controller keeps {most} for a namespace (half of --template-memory), so \
-             it reads the template again for each Pod. Move large values to a ConfigMap, or raise the flag"
+            "spec.template has {bytes} bytes and does not fit into the {most} bytes of memory for one namespace (half of \
+             --template-memory), so lakh reads it from the API server for each Pod. Move large values to a ConfigMap, or raise the flag"
         );
         let report = Report::warning("TemplateNotKept", &message);
         let (job, told) = (&actor.id, &mut actor.told);

@@ -137,7 +137,7 @@ impl Shard {
             Err(error) => {
                 let retry = self.settings.limits.retry_backoff;
                 if let Some(actor) = self.store.get_mut(key) {
-                    tracing::debug!(job = %actor.id.key, %error, "Pods of a Job not listed");
+                    tracing::debug!(job = %actor.id.key, %error, "could not list the Job's Pods");
                     actor.job_pods_mut().fail(retry, now.monotonic);
                     self.mark(key);
                 }

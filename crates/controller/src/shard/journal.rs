@@ -55,7 +55,7 @@ impl Journal {
         let admitted = self.ended.admit(ENDED, Duration::from_secs(1), now);
         if let Some(left_out) = admitted {
             let (job, uid) = (&job.key, job.uid);
-            tracing::info!(controller = "job", %job, %uid, result, reason, left_out, "Job ended");
+            tracing::info!(controller = "job", %job, %uid, result, reason, left_out, "Job finished");
         }
     }
 
@@ -81,7 +81,7 @@ impl Journal {
         let code = error.code;
         let lines = self.refused.entry((verb, resource, code)).or_default();
         if let Some(left_out) = lines.admit(1, REFUSED_EVERY, now) {
-            tracing::warn!(verb, resource, namespace, code, left_out, %error, "write refused");
+            tracing::warn!(verb, resource, namespace, code, left_out, %error, "write failed");
         }
     }
 }

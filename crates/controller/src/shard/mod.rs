@@ -352,7 +352,7 @@ impl Shard {
                 tracing::warn!(
                     job = %job.key,
                     uid = %job.uid,
-                    "another Job controller works on this Job, too; lakh creates no Pods until it is alone"
+                    "another controller also writes this Job's status; lakh creates no Pods until that one stops"
                 );
             }
         }
@@ -362,7 +362,7 @@ impl Shard {
         actor.note(&turn.writes, &self.metrics, now.monotonic);
         if turn.panicked {
             self.metrics.panics.inc();
-            tracing::error!(job = %job.key, "actor panicked; starting it anew");
+            tracing::error!(job = %job.key, "syncing a Job panicked; its state is rebuilt from the caches");
             self.queue.add_rate_limited(key, now.monotonic);
             return true;
         }

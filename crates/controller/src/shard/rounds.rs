@@ -161,7 +161,7 @@ impl Rounds {
         };
         let error = result.err().filter(|error| !error.is_of_no_such_object());
         if let Some(error) = &error {
-            tracing::debug!(?orphan, %error, "not freed; to be tried again");
+            tracing::debug!(?orphan, %error, "could not remove the finalizer of an orphaned Pod; will retry");
         }
         self.claims.handle_freed(pod, error.is_none(), now);
     }
@@ -235,7 +235,7 @@ impl PatchUnderWay {
             Err(error) if errand.is_void(&error) => PatchAnswer::Ignored,
             Err(error) => {
                 let job = &self.round.job.key;
-                tracing::debug!(%job, pod = %pod.name, %error, "to be tried again");
+                tracing::debug!(%job, pod = %pod.name, %error, "could not adopt or release a Pod; will retry");
                 match error.kind {
                     ErrorKind::Failed | ErrorKind::GivenUp => PatchAnswer::Unknown,
                     _ => PatchAnswer::Failed,
@@ -259,7 +259,7 @@ fn job_stays(job: &JobId, result: CallResult) -> bool {
     let answer = match result {
         Ok(answer) => answer,
         Err(error) => {
-            tracing::warn!(job = %job.key, %error, "no live look; nothing is adopted");
+            tracing::warn!(job = %job.key, %error, "could not re-read the Job before adopting Pods; will retry");
             return false;
         }
     };

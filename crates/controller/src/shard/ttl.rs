@@ -112,7 +112,7 @@ impl Ttl {
             TtlCall::Look => match fresh(job, result) {
                 Ok(fresh) => Step::after_answer(fresh.as_ref(), now.wall),
                 Err(error) => {
-                    tracing::warn!(job = %job.key, %error, "no live look; not deleted yet");
+                    tracing::warn!(job = %job.key, %error, "could not re-read the finished Job before deleting it; will retry");
                     Step::Retry
                 }
             },
@@ -123,7 +123,7 @@ impl Ttl {
                     Step::Leave
                 }
                 Err(error) => {
-                    tracing::debug!(job = %job.key, %error, "not deleted; to be tried again");
+                    tracing::debug!(job = %job.key, %error, "could not delete a finished Job; will retry");
                     Step::Retry
                 }
             },

@@ -185,7 +185,7 @@ impl Write {
         let template = match template {
             Ok(template) => template,
             Err(message) => {
-                tracing::warn!(job = %key, message, "template makes no Pods");
+                tracing::warn!(job = %key, message, "the API server rejects the Pods of the Job's template");
                 return None;
             }
         };
@@ -279,7 +279,7 @@ impl AnsweredWrite<'_> {
                 if let Some(what) = marks.lacks(&answer) {
                     // The watch will show the Pod. Retrying at once would create such Pods without end.
                     let message = format!(
-                        "Error creating: pod {name:?} was changed on its way in and lacks its {what}"
+                        "Error creating: admission changed pod {name:?}: it lacks its {what}"
                     );
                     self.report(Report::warning("FailedCreate", &message));
                     let refused = Outcome::PodNotCreated(pod.id(), CreateError::Refused);
@@ -309,7 +309,7 @@ impl AnsweredWrite<'_> {
             why = CreateError::RefusedFor(wait);
         }
         if why.is_failure() {
-            tracing::debug!(job = %self.write.job.key, pod = name, %error, "Pod not created");
+            tracing::debug!(job = %self.write.job.key, pod = name, %error, "could not create a Pod");
             self.report_failure("FailedCreate", "creating", &error);
         }
         Next::Over(Outcome::PodNotCreated(pod.id(), why))
@@ -422,7 +422,7 @@ impl AnsweredWrite<'_> {
                 return Next::Call(look, WriteStep::Refreshing(Box::new(error)));
             }
             Err(error) => {
-                tracing::debug!(%job, pod = %pod.name, %error, "finalizer not removed");
+                tracing::debug!(%job, pod = %pod.name, %error, "could not remove a finalizer");
                 if self.is_reported(&error) {
                     self.report_failure("FailedRemoveFinalizer", FINALIZER_REMOVAL, &error);
                 }
@@ -488,12 +488,12 @@ impl AnsweredWrite<'_> {
         let job = &self.write.job.key;
         match error.kind {
             ErrorKind::Conflict => {
-                tracing::debug!(%job, %error, "status not written");
+                tracing::debug!(%job, %error, "could not write the status");
                 return Next::Call(Named::get_job(job), WriteStep::Comparing(Box::new(error)));
             }
-            ErrorKind::NotFound => tracing::debug!(%job, %error, "status not written"),
+            ErrorKind::NotFound => tracing::debug!(%job, %error, "could not write the status"),
             _ => {
-                tracing::debug!(%job, %error, "status not written");
+                tracing::debug!(%job, %error, "could not write the status");
                 if self.is_reported(&error) {
                     self.report_failure("FailedUpdateStatus", STATUS_UPDATE, &error);
                 }
@@ -512,7 +512,7 @@ impl AnsweredWrite<'_> {
             Err(error) => error,
         };
         let job = &self.write.job.key;
-        tracing::warn!(%job, %error, "ensuring Workload and PodGroup");
+        tracing::warn!(%job, %error, "could not create the Job's Workload or PodGroup; will retry");
         Outcome::GangObjectNotMade(why_not_created(&error))
     }
 

@@ -107,7 +107,7 @@ fn a_job_that_was_made_and_forgotten_holds_up_the_next_run() {
 }
 
 #[test]
-fn what_was_found_is_kept_when_the_known_cron_job_turns_out_to_be_old() {
+fn a_fetched_cron_job_replaces_an_outdated_cached_one() {
     let known = cron_job(ConcurrencyPolicy::Allow);
     let mut fresh = known.clone();
     fresh.status.active = vec![active(SECOND, hours(2)), active(OWN, hours(3))];
@@ -160,7 +160,7 @@ fn the_later_success_is_kept_when_the_known_cron_job_turns_out_to_be_old() {
 }
 
 #[test]
-fn the_job_of_a_run_is_not_deleted_before_the_status_tells_of_the_run() {
+fn a_runs_job_is_not_deleted_before_the_status_records_the_run() {
     let known = cron_job(ConcurrencyPolicy::Allow);
     let ended = vec![child(FIRST, hours(1), Some(ConditionKind::Complete))];
     let mut sync = CronJobSync::new(known.clone(), ended.clone(), hours(1));

@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_happens_once_by_chance_is_no_failure() {
+    fn a_single_failure_does_not_count() {
         let mut gate = Backoff::new(Exponential {
             base: Duration::from_secs(1),
             max: Duration::from_secs(60),

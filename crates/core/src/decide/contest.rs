@@ -72,8 +72,8 @@ impl Contest {
 pub(super) fn report(alone_after: Duration) -> Report {
     let wait = format_go_duration(alone_after);
     let message = format!(
-        "Another Job controller works on this Job, too: lakh creates no Pods until Pods have been missing for {wait} and \
-         the other controller has not written the status"
+        "Another controller also writes the status of this Job. lakh creates no Pods until Pods have been missing for {wait} \
+         without a status write of the other controller. Stop the other controller, or set spec.managedBy"
     );
     Report::warning("AnotherController", &message)
 }
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_over_when_nobody_else_did_what_was_to_be_done() {
+    fn a_contest_ends_when_the_other_controller_is_idle() {
         let mut contest = Contest::default();
         for secs in 1..3 {
             contest.foreign_status(at(secs));

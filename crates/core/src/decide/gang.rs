@@ -26,7 +26,7 @@ const PAUSE: Duration = Duration::from_millis(10);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fallback {
     /// The Job had begun before it could have a Workload.
-    #[error("the Job has begun without a Workload")]
+    #[error("the Job has started without a Workload")]
     NotNew,
     /// More than one Workload refers to it.
     #[error("several Workloads refer to the Job")]
@@ -35,7 +35,7 @@ pub enum Fallback {
     #[error("the Workload is not controlled by the Job")]
     ForeignWorkload,
     /// The Workload has no template, or several.
-    #[error("the Workload has not exactly one template")]
+    #[error("the Workload does not have exactly one template")]
     OddTemplates,
     /// More than one PodGroup refers to the Workload.
     #[error("several PodGroups refer to the Workload")]
@@ -54,7 +54,7 @@ pub(super) struct Gang {
     group: Option<Arc<PodGroup>>,
     fallback: Option<Fallback>,
     /// A fallback that was not reported yet.
-    news: Option<Fallback>,
+    unreported: Option<Fallback>,
     making: Option<GangObject>,
     /// The number of consecutive failures because the name was taken.
     taken: u32,
@@ -96,7 +96,7 @@ impl Gang {
 
     /// Returns why Pods are scheduled one by one, once per change of the reason.
     pub(super) fn take_news(&mut self) -> Option<Fallback> {
-        self.news.take()
+        self.unreported.take()
     }
 
     /// Handles a created Workload or PodGroup, which is among the facts by now.
@@ -161,7 +161,7 @@ impl Gang {
     fn fall_back(&mut self, why: Fallback) {
         self.group = None;
         if self.fallback.replace(why) != Some(why) {
-            self.news = Some(why);
+            self.unreported = Some(why);
         }
     }
 }

@@ -22,7 +22,7 @@ use super::{
     gang::{Fallback, Gang},
     job::{JobContext, KnownJob},
     manage_pods::{blocked_until, manage_pods, wants_pod},
-    status::{News, StatusWriter, compose_conditions},
+    status::{StatusChanges, StatusWriter, compose_conditions},
     suspension::Suspension,
     write_latency::WriteLatency,
 };
@@ -449,7 +449,7 @@ impl JobMachine {
         let ends = self.ending.verdict().is_some();
         let none_comes = tally.active == 0 && self.creations.is_empty();
         let most = self.limits.max_uncounted_pods;
-        let news = News {
+        let changes = StatusChanges {
             is_urgent: self.ending.must_announce(status)
                 || (self.suspension.begins_run(status) && !self.job.deleting)
                 || (ends && self.may_end())
@@ -457,7 +457,7 @@ impl JobMachine {
             flips_suspension: self.suspension.flips(status),
             is_moving: tally.to_delete > 0 || self.creations.under_way() > 0,
             ends: self.job.deleting || ends,
-            crowd: super::status::crowd(spec, status, tally.active),
+            scale: super::status::scale(spec, status, tally.active),
             progress: self
                 .counting
                 .waiting_to_be_named()
@@ -466,7 +466,7 @@ impl JobMachine {
         };
         Some(
             self.status
-                .due_at(&news, self.limits.sync_batch_period, now),
+                .due_at(&changes, self.limits.sync_batch_period, now),
         )
     }
 

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_come_least_far_goes_first() {
+    fn pods_with_the_least_progress_are_deleted_first() {
         let unassigned = PodRecord {
             created: 1,
             ..Default::default()
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_let_go_goes_before_all_else() {
+    fn released_pods_are_deleted_first() {
         let counted = |phase, counted| PodRecord {
             phase,
             flags: running(5).flags.with(PodFlags::FINALIZER, counted),

@@ -16,7 +16,7 @@ use super::{backoff::Backoff, ending::Verdict};
 
 /// A little progress may wait one period for each this many Pods that run or should run at once. A status for this many
 /// Pods carries a few kilobytes of indexes. docs/flow.md.
-const CROWD: u32 = 1000;
+const LARGE_SCALE: u32 = 1000;
 
 /// The maximum wait, in periods: ten seconds by default, about as long as a user watches a Job before taking it for
 /// stuck. docs/flow.md.
@@ -37,17 +37,17 @@ pub(super) struct StatusWriter {
 
 /// The properties of the next status that decide when it is written.
 #[derive(Clone, Debug, Default)]
-pub(super) struct News {
+pub(super) struct StatusChanges {
     /// The Job's next step waits for the write.
     pub(super) is_urgent: bool,
     pub(super) flips_suspension: bool,
-    /// Own writes are about to add or remove Pods. A status write waits for them, for at most `patience`, and then
+    /// Own writes are about to add or remove Pods. A status write waits for them, for at most `batching_delay`, and then
     /// carries them all.
     pub(super) is_moving: bool,
     /// The Job ends.
     pub(super) ends: bool,
     /// The number of Pods that run or should run at once.
-    pub(super) crowd: u32,
+    pub(super) scale: u32,
     /// The number of Pods that were added or ended since the stored status.
     pub(super) progress: u32,
     /// The latency of the Job's Pod writes.
@@ -95,14 +95,19 @@ impl StatusWriter {
     }
 
     /// Returns when the next write is due, now at the earliest.
-    pub(super) fn due_at(&self, news: &News, period: Duration, now: Monotonic) -> Monotonic {
-        let due = if news.is_urgent {
+    pub(super) fn due_at(
+        &self,
+        changes: &StatusChanges,
+        period: Duration,
+        now: Monotonic,
+    ) -> Monotonic {
+        let due = if changes.is_urgent {
             now
         } else {
-            let throttled = self.written_at.filter(|_| !news.flips_suspension);
-            let held = self.stale_since.filter(|_| news.is_moving);
+            let throttled = self.written_at.filter(|_| !changes.flips_suspension);
+            let held = self.stale_since.filter(|_| changes.is_moving);
             let after = throttled.max(held);
-            after.map_or(now, |at| (at + news.patience(period)).max(now))
+            after.map_or(now, |at| (at + changes.batching_delay(period)).max(now))
         };
         let open = self.backoff.opens_at(now);
         open.map_or(due, |open| due.max(open))
@@ -134,29 +139,29 @@ impl StatusWriter {
     }
 }
 
-impl News {
+impl StatusChanges {
     /// Returns the minimum interval between writes that only report progress.
     ///
     /// In a big Job on a slow server one period brings little progress, but each write carries all indexes. Many Jobs
     /// at once each make little progress in a period, and their statuses would displace the writes to their Pods. So a
     /// status may wait as long as the Job's Pod writes do. The end of a Job does not wait longer than one period:
     /// clients wait for it.
-    fn patience(&self, period: Duration) -> Duration {
+    fn batching_delay(&self, period: Duration) -> Duration {
         // In a big Job, progress by more than the square root of its Pods is worth a write: it then writes few statuses
         // for its size, however long it runs. Many small Jobs may share a server: their statuses wait for their Pods.
-        let is_much = self.crowd >= CROWD && self.progress > self.crowd.isqrt();
+        let is_much = self.scale >= LARGE_SCALE && self.progress > self.scale.isqrt();
         if is_much || self.ends {
             return period;
         }
-        let crowds = (self.crowd / CROWD).max(1);
-        (period * crowds)
+        let periods = (self.scale / LARGE_SCALE).max(1);
+        (period * periods)
             .max(self.latency)
             .min(period * MOST_PERIODS)
     }
 }
 
 /// Returns the number of Pods that run or should run at once.
-pub(super) fn crowd(spec: &JobSpec, stored: &JobStatus, active: u32) -> u32 {
+pub(super) fn scale(spec: &JobSpec, stored: &JobStatus, active: u32) -> u32 {
     let left = spec.completions.map_or(u32::MAX, |completions| {
         completions.saturating_sub(stored.succeeded)
     });
@@ -248,27 +253,27 @@ mod tests {
 
     const PERIOD: Duration = Duration::from_secs(1);
 
-    fn patience(news: &News) -> u64 {
-        news.patience(PERIOD).as_secs()
+    fn batching_delay(changes: &StatusChanges) -> u64 {
+        changes.batching_delay(PERIOD).as_secs()
     }
 
     #[test]
     fn the_longer_pod_writes_take_the_longer_a_little_progress_waits() {
-        let mut news = News {
-            crowd: 100,
-            ..News::default()
+        let mut changes = StatusChanges {
+            scale: 100,
+            ..StatusChanges::default()
         };
         let mut took = |seconds: u64| {
-            news.latency = Duration::from_secs(seconds);
-            patience(&news)
+            changes.latency = Duration::from_secs(seconds);
+            batching_delay(&changes)
         };
         assert_eq!([0, 1, 2, 8, 60].map(&mut took), [1, 1, 2, 8, 10]);
-        news.ends = true;
-        assert_eq!(patience(&news), 1);
-        news.ends = false;
-        assert_eq!(patience(&news), 10);
-        news.progress = 100;
-        assert_eq!(patience(&news), 10, "its Pods go first");
+        changes.ends = true;
+        assert_eq!(batching_delay(&changes), 1);
+        changes.ends = false;
+        assert_eq!(batching_delay(&changes), 10);
+        changes.progress = 100;
+        assert_eq!(batching_delay(&changes), 10, "its Pods go first");
     }
 
     #[test]
@@ -284,9 +289,9 @@ mod tests {
                 succeeded,
                 ..JobStatus::default()
             };
-            patience(&News {
-                crowd: crowd(&spec, &stored, 0),
-                ..News::default()
+            batching_delay(&StatusChanges {
+                scale: scale(&spec, &stored, 0),
+                ..StatusChanges::default()
             })
         };
         assert_eq!(seconds(1, 1, 0, false), 1);
@@ -300,32 +305,32 @@ mod tests {
 
     #[test]
     fn much_progress_does_not_wait() {
-        let mut news = News {
-            crowd: 100_000,
+        let mut changes = StatusChanges {
+            scale: 100_000,
             progress: 316,
-            ..News::default()
+            ..StatusChanges::default()
         };
-        assert_eq!(patience(&news), 10);
-        news.progress = 317;
-        assert_eq!(patience(&news), 1);
+        assert_eq!(batching_delay(&changes), 10);
+        changes.progress = 317;
+        assert_eq!(batching_delay(&changes), 1);
     }
 
     #[test]
     fn a_write_waits_for_pods_that_move_and_for_a_refusal() {
         let at = Monotonic::from_secs;
         let mut writer = StatusWriter::new(&Limits::default());
-        let mut news = News::default();
-        assert_eq!(writer.due_at(&news, PERIOD, at(100)), at(100));
+        let mut changes = StatusChanges::default();
+        assert_eq!(writer.due_at(&changes, PERIOD, at(100)), at(100));
         writer.note_time(at(100));
-        news.is_moving = true;
-        assert_eq!(writer.due_at(&news, PERIOD, at(100)), at(101));
+        changes.is_moving = true;
+        assert_eq!(writer.due_at(&changes, PERIOD, at(100)), at(101));
         writer.begin();
         assert!(writer.has_nothing_to_write());
         writer.sent(JobStatus::default(), false, at(101));
         writer.not_written(at(102));
-        news.is_urgent = true;
-        assert_eq!(writer.due_at(&news, PERIOD, at(102)), at(103));
+        changes.is_urgent = true;
+        assert_eq!(writer.due_at(&changes, PERIOD, at(102)), at(103));
         writer.try_at_once();
-        assert_eq!(writer.due_at(&news, PERIOD, at(102)), at(102));
+        assert_eq!(writer.due_at(&changes, PERIOD, at(102)), at(102));
     }
 }

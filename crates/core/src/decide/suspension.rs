@@ -123,7 +123,7 @@ mod tests {
     use crate::model::Condition;
 
     #[test]
-    fn a_flip_that_nobody_heard_of_is_taken_back_with_its_clock() {
+    fn a_suspension_flip_without_status_is_undone_with_its_start_time() {
         let (at, mut spec) = (Time::from_secs, JobSpec::default());
         let stored = JobStatus {
             start_time: Some(at(10)),

@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_answer_yet_counts_in_doublings() {
+    fn writes_without_response_count_in_doublings() {
         let at = Monotonic::from_secs;
         let mut write_latency = WriteLatency::default();
         write_latency.ask(at(100));

@@ -95,7 +95,7 @@ fn the_first_leads_and_renews_and_the_second_waits_for_the_leases_end() {
 }
 
 #[test]
-fn who_cannot_renew_leads_no_more_before_another_may() {
+fn a_leader_that_cannot_renew_stops_before_another_may_start() {
     let (mut server, mut one) = (Server::default(), election("one"));
     server.serve(&mut one, at(0));
     // The first renewal is sent after 2 s and fails at once, and so do all further requests.
@@ -112,7 +112,7 @@ fn who_cannot_renew_leads_no_more_before_another_may() {
 }
 
 #[test]
-fn who_may_read_and_not_write_pauses_between_its_tries() {
+fn a_candidate_without_write_access_pauses_between_attempts() {
     let (mut server, mut one) = (Server::default(), election("one"));
     server.serve(&mut one, at(0));
     for secs in 1..30 {
@@ -157,7 +157,7 @@ fn an_answer_that_does_not_come_is_not_waited_for() {
 }
 
 #[test]
-fn who_hears_that_the_lease_was_given_back_takes_it_at_once() {
+fn a_candidate_takes_a_released_lease_at_once() {
     let (mut server, mut one, mut two) = (Server::default(), election("one"), election("two"));
     server.serve(&mut one, at(0));
     server.serve(&mut two, at(1));
@@ -177,7 +177,7 @@ fn who_hears_that_the_lease_was_given_back_takes_it_at_once() {
 }
 
 #[test]
-fn who_finds_another_name_leads_no_more() {
+fn a_leader_that_reads_another_holder_stops() {
     let (mut server, mut one) = (Server::default(), election("one"));
     server.serve(&mut one, at(0));
     server.write(LeaseRecord {
@@ -235,7 +235,7 @@ fn a_longer_lease_of_another_is_left_alone_for_longer() {
 }
 
 #[test]
-fn a_lease_that_somebody_deleted_is_made_anew() {
+fn a_deleted_lease_is_created_again() {
     let (mut server, mut one) = (Server::default(), election("one"));
     server.serve(&mut one, at(0));
     server.lease = None;

@@ -116,7 +116,7 @@ impl Claims {
         if let Some(patching) = self.busy.get_mut(&uid) {
             patching.seen = patching.seen.max(pod.record.resource_version);
         }
-        if self.is_told_late(uid, pod.record.resource_version) {
+        if self.is_reported_late(uid, pod.record.resource_version) {
             return Told::default();
         }
         match &pod.controller {
@@ -400,7 +400,7 @@ impl Claims {
     }
 
     /// Returns true if this version of the Pod is older than its adoption.
-    fn is_told_late(&mut self, pod: Uid, version: u64) -> bool {
+    fn is_reported_late(&mut self, pod: Uid, version: u64) -> bool {
         let adopted = self.adopted.get(&pod);
         let late = adopted.is_some_and(|adopted| version < adopted.version);
         if !late {

@@ -49,7 +49,7 @@ mod tests {
     use crate::{model::names::is_subdomain, ownership::ManagerName};
 
     #[test]
-    fn who_works_on_the_same_has_the_same_name_and_nobody_else() {
+    fn controllers_of_the_same_jobs_share_one_lease_name() {
         let name = |manager: Option<&str>, namespaces: &[&str]| {
             let manager = manager.map(|name| ManagerName::parse(name).expect("a good name"));
             let mode = manager.map_or(Mode::Replace, Mode::ManagedBy);

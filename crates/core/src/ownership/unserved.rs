@@ -36,8 +36,8 @@ impl Unserved {
         self.is_told = true;
         let patience = format_go_duration(PATIENCE);
         let message = format!(
-            "No controller has taken up this Job for {patience}: spec.managedBy is {name:?}; is it spelled right, and \
-             does that controller run?"
+            "No controller has started this Job for {patience}. Check that spec.managedBy, {name:?}, is spelled correctly and that this \
+             controller runs"
         );
         (Some(Report::warning("UnservedManagedBy", &message)), None)
     }
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_nobody_takes_up_is_told_of_once() {
+    fn an_unserved_job_is_reported_once() {
         let (mut unserved, job) = (Unserved::default(), job(Some("lakh.dev/job-controler")));
         assert_eq!(unserved.look(&job, at(10)), (None, Some(at(310))));
         assert_eq!(unserved.look(&job, at(309)), (None, Some(at(310))));
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_a_start_or_the_built_in_controller_is_left_alone() {
+    fn started_jobs_and_those_of_the_built_in_controller_are_not_reported() {
         let mut started = job(Some("example.com/other"));
         started.status.start_time = Some(Time::from_secs(1));
         let mut going = job(Some("example.com/other"));

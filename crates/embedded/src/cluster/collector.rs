@@ -84,7 +84,9 @@ fn applied(gc: &mut PodGc, object: &Stored) {
         Kind::Node => gc.handle_node(node_facts(object)),
         _ => match pod_facts(object) {
             Some(pod) => gc.handle_pod(pod),
-            None => tracing::warn!(uid = %object.uid, "the collector passes over a Pod"),
+            None => {
+                tracing::warn!(uid = %object.uid, "the Pod garbage collector skipped a Pod that it cannot decode")
+            }
         },
     }
 }
@@ -109,7 +111,7 @@ fn make(api: &SharedApi, call: &Call) -> u16 {
         if code < 300 {
             tracing::debug!(%namespace, %name, %reason, method, "collects a Pod");
         } else {
-            tracing::warn!(%namespace, %name, %reason, method, code, "cannot collect a Pod");
+            tracing::warn!(%namespace, %name, %reason, method, code, "the Pod garbage collector could not delete a Pod; will retry");
         }
     }
     code

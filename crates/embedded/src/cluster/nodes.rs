@@ -81,7 +81,7 @@ fn apply_event(api: &SharedApi, kubelet: &mut Kubelet, event: &Event) {
         return;
     }
     if let Err(error) = kubelet.handle_pod(pod.bytes(), api.now().wall) {
-        tracing::warn!(%error, "hollow kubelet passes over a Pod");
+        tracing::warn!(%error, "the hollow kubelet skipped a Pod that it cannot decode");
     }
 }
 

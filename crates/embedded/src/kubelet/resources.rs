@@ -25,7 +25,7 @@ pub struct NodeCapacity(BTreeMap<String, String>);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CapacityError {
     /// A part is not of the form `RESOURCE=QUANTITY`.
-    #[error("{0:?} is not of the form RESOURCE=QUANTITY, as in cpu=8,memory=32Gi,pods=110")]
+    #[error("{0:?} must be RESOURCE=QUANTITY, as in cpu=8,memory=32Gi,pods=110")]
     Form(String),
     /// A resource name is invalid.
     #[error(
@@ -37,7 +37,7 @@ pub enum CapacityError {
     #[error("{0}={1}: not a quantity, as in 8, 500m, 32Gi")]
     Quantity(String, String),
     /// A resource appears twice.
-    #[error("{0} is there twice")]
+    #[error("{0} is given twice")]
     Twice(String),
 }
 
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_asks_for_what_runs_at_once() {
+    fn a_pod_requests_the_sum_of_concurrent_containers() {
         let asks = |cpu: &str| serde_json::json!({"requests": {"cpu": cpu}});
         let mut pod = serde_json::json!({"spec": {
             "containers": [{"resources": asks("1")}, {"resources": asks("500m")}, {}],

@@ -80,7 +80,7 @@ impl Settings {
             return Err(complaint(FAIL_INDEXES, value, problem));
         }
         if exit_code == Some(0) && (indexes.is_some() || attempts.is_some()) {
-            let problem = "does not fail, but other annotations ask to";
+            let problem = "must not be 0, because other annotations make the Pod fail";
             return Err(complaint(EXIT_CODE, "0", problem));
         }
         if let Some(count) = given.get(INIT_FAIL_ATTEMPTS)
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_named() {
+    fn unreadable_annotations_are_named() {
         let cases = [
             (
                 true,
@@ -258,7 +258,7 @@ mod tests {
             (
                 true,
                 "fail-attempts=1 exit-code=0",
-                r#"/exit-code: "0" does not fail, but other annotations ask to"#,
+                r#"/exit-code: "0" must not be 0, because other annotations make the Pod fail"#,
             ),
         ];
         for (indexed, text, want) in cases {

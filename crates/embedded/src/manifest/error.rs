@@ -53,13 +53,13 @@ pub enum ManifestError {
         problem: String,
     },
     /// A folder contains no manifest.
-    #[error("{name}: there is no .json, .yaml or .yml file in the folder")]
+    #[error("{name}: the folder has no .json, .yaml or .yml file")]
     EmptyFolder {
         /// The path as it was given.
         name: String,
     },
     /// A stage file contains no stage.
-    #[error("{name}: there is no Stage in it")]
+    #[error("{name}: no Stage found")]
     NoStage {
         /// The name of the source.
         name: String,

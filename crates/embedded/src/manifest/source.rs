@@ -78,7 +78,7 @@ impl Source {
         };
         let problem = match utf_16 {
             Some(Some(text)) => return Ok(Self { name, text }),
-            Some(None) => "begins as UTF-16 and is none further on".to_owned(),
+            Some(None) => "begins as UTF-16 and becomes invalid".to_owned(),
             None => match std::str::from_utf8(bytes) {
                 Ok(text) => return Ok(Self::new(name, text)),
                 Err(error) => format!("byte {} is not UTF-8", error.valid_up_to() + 1),

@@ -179,7 +179,7 @@ status: {succeeded: 1}
 ";
 
 #[test]
-fn what_a_server_has_set_is_removed_from_an_exported_object() {
+fn server_set_fields_are_removed_from_an_exported_object() {
     let cleared = |text: &str| {
         let mut documents = load(&[Source::new("f.yaml", text)]).expect(text);
         let mut document = documents.remove(0);
@@ -393,7 +393,7 @@ fn a_bomb_of_aliases_is_an_error() {
 }
 
 #[test]
-fn kinds_have_paths_or_are_told_apart_from_mistakes() {
+fn kinds_have_paths_and_typos_are_detected() {
     let cases = [
         (
             "{apiVersion: batch/v1, kind: Job, metadata: {name: a}}",
@@ -477,7 +477,7 @@ fn kinds_have_paths_or_are_told_apart_from_mistakes() {
 }
 
 #[test]
-fn a_refusal_is_told_by_field() {
+fn a_refusal_is_reported_by_field() {
     let text = format!("---\n{JOB}");
     let documents = load(&[Source::new("job.yaml", text)]).expect("a Job");
     let mut in_list = documents[0].clone();
@@ -541,7 +541,7 @@ fn stages_that_make_no_sense_are_named_with_file_object_and_field() {
         format!("{head}spec: {{{spec}}}\n")
     };
     let cases = [
-        ("", "f.yaml: there is no Stage in it"),
+        ("", "f.yaml: no Stage found"),
         (JOB, "Job pi: apiVersion: must be sim.lakh.dev/v1alpha1"),
         (
             &stage("endd: {}"),
@@ -573,11 +573,11 @@ fn stages_that_make_no_sense_are_named_with_file_object_and_field() {
         ),
         (
             &stage("initContainers: [{name: i}, {name: i, delay: 1s}]"),
-            "Stage s: spec.initContainers[1].name: means the same containers as an earlier entry",
+            "Stage s: spec.initContainers[1].name: selects the same containers as an earlier entry",
         ),
         (
             &stage("sidecars: [{delay: 1s}, {name: s}, {exitCode: 0}]"),
-            "Stage s: spec.sidecars[2].name: means the same containers as an earlier entry",
+            "Stage s: spec.sidecars[2].name: selects the same containers as an earlier entry",
         ),
         (
             &stage("sidecars: [{exitCode: 0, reason: OOMKilled}]"),
@@ -589,7 +589,7 @@ fn stages_that_make_no_sense_are_named_with_file_object_and_field() {
         ),
         (
             &stage("containers: [{name: a}, {name: a}]"),
-            "Stage s: spec.containers[1].name: means the same containers as an earlier entry",
+            "Stage s: spec.containers[1].name: selects the same containers as an earlier entry",
         ),
         (
             &stage("containers: [{reason: OOMKilled}]"),

@@ -42,7 +42,7 @@ impl AuditLog {
     pub(super) fn write(&self, mut line: String) {
         line.push('\n');
         if let Err(error) = self.file.lock().write_all(line.as_bytes()) {
-            tracing::error!(%error, "the audit log cannot be written");
+            tracing::error!(%error, "could not write to the audit log");
         }
     }
 }

@@ -62,7 +62,7 @@ impl Collector for RequestCounts {
         }
         let mut family = encoder.encode_descriptor(
             "apiserver_request",
-            "Requests over HTTP and of the hollow nodes, by what they asked for and the answer's code.",
+            "Requests over HTTP and of the hollow nodes, by verb, resource and response code.",
             None,
             MetricType::Counter,
         )?;

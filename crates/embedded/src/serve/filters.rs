@@ -10,9 +10,9 @@ use http::request::Parts;
 use super::{
     ServeOptions,
     audit_log::AuditLog,
+    browser_guard,
     shared::SharedApi,
     state_file::{About as _, FileError},
-    stranger,
 };
 use crate::apiserver::{Audited, Label, Prepared, Reply, Request, Response, Users, prepare};
 
@@ -81,7 +81,7 @@ impl Filters {
         });
         let decided = match &self.users {
             Some(users) => users.answer(user.as_ref(), request).map(Reply::Complete),
-            None => stranger::refusal(&parts.headers, &parts.uri, self.is_tls)
+            None => browser_guard::refusal(&parts.headers, &parts.uri, self.is_tls)
                 .map(|why| Reply::forbidden(&why)),
         };
         FilteredCall {

@@ -50,7 +50,7 @@ impl Front {
                     tokio::spawn(self.clone().begin(stream));
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "accepting a connection failed");
+                    tracing::warn!(%error, "the embedded API server could not accept a connection");
                     tokio::time::sleep(Duration::from_millis(20)).await;
                 }
             }

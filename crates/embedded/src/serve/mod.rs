@@ -5,6 +5,7 @@
 
 mod audit_log;
 mod body;
+mod browser_guard;
 mod counts;
 mod faults;
 mod filters;
@@ -15,7 +16,6 @@ mod private_file;
 mod saver;
 mod shared;
 mod state_file;
-mod stranger;
 mod tls;
 
 pub use counts::RequestCount;

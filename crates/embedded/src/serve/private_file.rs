@@ -80,10 +80,10 @@ pub(super) fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
 
 fn check(found: &Metadata) -> io::Result<()> {
     if !found.is_file() {
-        return Err(refused("it is no plain file"));
+        return Err(refused("it is not a regular file"));
     }
     if found.uid() != geteuid().as_raw() {
-        return Err(refused("it is somebody else's"));
+        return Err(refused("it belongs to another user"));
     }
     if found.mode() & OTHERS != 0 {
         let mode = found.mode() & 0o777;

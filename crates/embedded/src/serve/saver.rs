@@ -119,7 +119,7 @@ impl Saver {
         match reached {
             Ok(progress) if progress.saved >= ticket => Ok(()),
             Ok(progress) => Err(progress.failed.clone().unwrap_or_default()),
-            Err(_) => Err("nothing is saved any more".to_owned()),
+            Err(_) => Err("the thread that saves objects has ended".to_owned()),
         }
     }
 

@@ -97,7 +97,7 @@ impl StateFile {
         let opened = private_file::open(&path, options.read(true).write(true)).about(&path)?;
         // redb would initialize an empty file as a new database.
         if opened.metadata().is_ok_and(|found| found.len() == 0) {
-            return Err("not a state: it is empty").about(&path);
+            return Err("the state file is empty").about(&path);
         }
         let database = database(opened).map_err(|error| opening(&error));
         let mut database = database.about(&path)?;
@@ -150,7 +150,7 @@ impl StateFile {
         let numbers = transaction.open_table(NUMBERS);
         let format = numbers.as_ref().ok().and_then(|it| it.get(FORMAT.0).ok()?);
         if format.is_none_or(|found| found.value() != FORMAT.1) {
-            return Err(format!("not a file of form {}, the only one known", FORMAT.1).into());
+            return Err(format!("unknown format; this lakh reads only format {}", FORMAT.1).into());
         }
         let version = numbers?.get(VERSION)?.map_or(0, |found| found.value());
         let mut objects = Vec::new();
@@ -160,7 +160,7 @@ impl StateFile {
                 continue;
             }
             let kind = Kind::find_qualified(name)
-                .ok_or_else(|| format!("there are {name} in it, which nobody knows"))?;
+                .ok_or_else(|| format!("it has unknown objects: {name}"))?;
             for entry in transaction.open_table(table(name))?.iter()? {
                 objects.push((kind, entry?.1.value().to_vec()));
             }
@@ -193,7 +193,7 @@ fn database(file: File) -> Result<Database, redb::DatabaseError> {
 
 fn opening(error: &redb::DatabaseError) -> String {
     match error {
-        redb::DatabaseError::DatabaseAlreadyOpen => "somebody else has it open".to_owned(),
-        error => format!("not a state, or damaged: {error}"),
+        redb::DatabaseError::DatabaseAlreadyOpen => "another process uses it".to_owned(),
+        error => format!("not a state file, or damaged: {error}"),
     }
 }

@@ -102,7 +102,7 @@ impl Asker {
         if !self.is_silent.swap(true, Ordering::Relaxed) {
             let url = self.url();
             complain(&format!(
-                "API server {url} has not answered for {STILL:?}; still waiting"
+                "no response from API server {url} for {STILL:?}; still waiting"
             ));
         }
         answer.await
@@ -280,5 +280,5 @@ fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T> {
 }
 
 fn odd(error: impl Display) -> ApiError {
-    ApiError::no_answer(format!("the answer cannot be read: {error}"))
+    ApiError::no_answer(format!("invalid response: {error}"))
 }

@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_servers_clock_is_told_as_exactly_as_it_can_be() {
+    fn the_servers_clock_is_estimated_as_precisely_as_possible() {
         let facts = beside(
             Duration::from_secs(1_000),
             Time::from_millis(1_000_700),

@@ -47,7 +47,7 @@ impl Unseen {
         // The server repeats the object's name, which is in `what` already.
         let words = error.message.split_once(" is forbidden: ");
         let why = match (error.code, words) {
-            (404, _) => "the server does not have it".to_owned(),
+            (404, _) => "the API server does not have this API".to_owned(),
             (403, Some((_, words))) => words.to_owned(),
             _ => error.message.clone(),
         };

@@ -11,60 +11,61 @@ use crate::{Gates, ModeName, Problem, mode};
 
 use super::patient::{Patient, ServiceAccount};
 
-/// Look at a cluster, and say what is wrong with lakh on it and what to do.
+/// Check a cluster for problems with lakh, and suggest fixes.
 ///
-/// It reads, and writes nothing unless --fix is given. Exit codes: 0, nothing is wrong with what was seen; 1,
-/// something is; 2, nothing could be seen.
+/// Only reads from the API server, unless --fix is given. Exit codes: 0, no problem was found; 1, a problem was found;
+/// 2, nothing could be read.
 #[derive(Args, Debug)]
 pub struct DoctorArgs {
-    /// Kubeconfig of the cluster. Default: $KUBECONFIG, ~/.kube/config, or the Pod's own service account.
+    /// Path of the cluster's kubeconfig. Default: $KUBECONFIG, ~/.kube/config, or the Pod's own ServiceAccount.
     #[arg(long, value_name = "PATH")]
     pub(super) kubeconfig: Option<PathBuf>,
-    /// Context of the kubeconfig to use, instead of its current one.
+    /// Context of the kubeconfig. Default: its current context.
     #[arg(long, value_name = "NAME")]
     pub(super) context: Option<String>,
-    /// Namespace to look at; may be given more than once. Default: all.
+    /// Namespace to check; may be given more than once. Default: all namespaces.
     #[arg(short, long = "namespace", value_name = "NAME")]
     namespaces: Vec<String>,
-    /// The mode of the controller.
+    /// Mode of the controller to check.
     #[arg(long, value_enum, value_name = "MODE", default_value = "managed-by")]
     mode: ModeName,
-    /// What spec.managedBy of the controller's Jobs says. Default: lakh.dev/job-controller.
+    /// Value of spec.managedBy that selects the controller. Default: lakh.dev/job-controller.
     #[arg(long, value_name = "NAME", value_parser = ManagerName::parse)]
     managed_by_name: Option<ManagerName>,
-    /// The controllers that run, as with `lakh controller`.
+    /// Value of --controllers of the controller.
     #[arg(long, value_name = "NAME,...", value_parser = Controllers::parse, allow_hyphen_values = true)]
     controllers: Option<Controllers>,
-    /// The feature gates of the controller.
+    /// Value of --feature-gates of the controller.
     #[arg(long, value_name = "NAME=BOOL,...", value_parser = Gates::parse)]
     feature_gates: Vec<Gates>,
-    /// Where the controller shows its page to others, if it does: then it needs two more rights. The address is not called.
+    /// Value of --ui-listen of the controller, if it has that flag: it then needs two more rights. The address is not
+    /// contacted.
     #[arg(long, value_name = "ADDRESS")]
     ui_listen: Option<SocketAddr>,
-    /// Service account of the controller, whose rights are looked at. Default: your own rights.
+    /// ServiceAccount of the controller, whose rights are checked. Default: your own rights are checked.
     #[arg(long, value_name = "NAMESPACE/NAME", value_parser = ServiceAccount::parse)]
     service_account: Option<ServiceAccount>,
-    /// Name of the controller's Lease, if it was given one.
+    /// Value of --leader-elect-resource-name of the controller, if it has that flag.
     #[arg(long, value_name = "NAME")]
     leader_elect_resource_name: Option<String>,
-    /// Namespace of the controller's Lease. Default: that of --service-account, or kube-system.
+    /// Namespace of the controller's Lease. Default: the namespace of --service-account, or kube-system.
     #[arg(long, value_name = "NAME")]
     leader_elect_resource_namespace: Option<String>,
-    /// Free Pods that a finalizer holds although their Job is gone or finished. Nothing else is ever written.
+    /// Remove lakh's finalizer from Pods whose Job is gone or finished. Nothing else is ever written.
     #[arg(long)]
     pub(super) fix: bool,
-    /// The form of what is found.
+    /// Output format.
     #[arg(short, long, value_enum, value_name = "FORM", default_value_t)]
     pub(super) output: DoctorOutput,
 }
 
-/// The form of what is found.
+/// Output format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(super) enum DoctorOutput {
-    /// For people; coloured on a terminal.
+    /// Text, with colours on a terminal.
     #[default]
     Text,
-    /// One object, for programs.
+    /// A JSON object.
     Json,
 }
 
@@ -123,7 +124,9 @@ impl DoctorArgs {
         ];
         for (flag, names) in names {
             if let Some(odd) = names.into_iter().find(|name| !is_subdomain(name)) {
-                return Err(format!("{flag} {odd}: is no name of an object").into());
+                return Err(
+                    format!("{flag} {odd}: must be a valid object name (DNS subdomain)").into(),
+                );
             }
         }
         Ok(())

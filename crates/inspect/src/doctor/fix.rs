@@ -119,19 +119,19 @@ async fn permit(asker: &Asker, patient: &Patient, id: &JobId) -> Result<(), Stri
             kind: ErrorKind::NotFound,
             ..
         }) => return Ok(()),
-        Err(error) => return Err(format!("its Job cannot be looked at: {error}")),
+        Err(error) => return Err(format!("could not read its Job: {error}")),
     };
     let job = std::str::from_utf8(&body)
         .map_err(|error| error.to_string())
         .and_then(|json| JobFacts::read(json).map_err(|error| error.to_string()))
-        .map_err(|error| format!("its Job cannot be read: {error}"))?;
+        .map_err(|error| format!("could not decode its Job: {error}"))?;
     if job.id.uid != id.uid {
         return Ok(());
     }
     match job.is_at_work() {
-        true => Err("its Job is at work".to_owned()),
+        true => Err("its Job is still active".to_owned()),
         false if over(patient, &job) == Stuck::Foreign => {
-            Err("its Job is another controller's".to_owned())
+            Err("another controller manages its Job".to_owned())
         }
         false => Ok(()),
     }
@@ -153,7 +153,7 @@ async fn free(asker: &Asker, permits: &Permits, listed: &HeldPod) -> PodFate {
         let pod = match pod {
             Ok(Some(pod)) if pod.uid == listed.uid => pod,
             Ok(_) => return fate,
-            Err(error) => return left(format!("it cannot be looked at: {error}")),
+            Err(error) => return left(format!("could not read the Pod: {error}")),
         };
         if let Err(why) = may_go(permits, listed, &pod) {
             return left(why);
@@ -168,7 +168,7 @@ async fn free(asker: &Asker, permits: &Permits, listed: &HeldPod) -> PodFate {
             }
             Err(error) if error.is_of_no_such_object() => return fate,
             Err(error) if error.kind == ErrorKind::Conflict => {
-                return left("it was changed meanwhile; run the doctor again".to_owned());
+                return left("the Pod has changed; run lakh doctor again".to_owned());
             }
             Err(error) => return left(error.message),
         }
@@ -178,23 +178,23 @@ async fn free(asker: &Asker, permits: &Permits, listed: &HeldPod) -> PodFate {
 /// Checks that a Pod may be freed in its current state.
 fn may_go(permits: &Permits, listed: &HeldPod, pod: &HeldPod) -> Result<(), String> {
     if pod.controller != listed.controller {
-        return Err("it has another owner by now".to_owned());
+        return Err("the Pod has another owner now".to_owned());
     }
     match &pod.controller {
         Controller::Job(id) => permits
             .jobs
             .get(id)
             .cloned()
-            .unwrap_or_else(|| Err("its Job was not looked at".to_owned())),
+            .unwrap_or_else(|| Err("its Job was not read".to_owned())),
         Controller::None => match permits.beside.get(pod.namespace.as_str()) {
             Some(Ok(jobs)) if is_meant(pod, jobs) => {
-                Err("a Job means it, and may adopt it".to_owned())
+                Err("a Job selects the Pod and may adopt it".to_owned())
             }
             Some(Ok(_)) => Ok(()),
-            Some(Err(error)) => Err(format!("Jobs beside it cannot be looked at: {error}")),
-            None => Err("Jobs beside it were not looked at".to_owned()),
+            Some(Err(error)) => Err(format!("could not read the Jobs of its namespace: {error}")),
+            None => Err("the Jobs of its namespace were not read".to_owned()),
         },
-        Controller::Other => Err("its owner is no Job".to_owned()),
+        Controller::Other => Err("its owner is not a Job".to_owned()),
     }
 }
 

@@ -74,7 +74,7 @@ pub(super) fn text(examination: Examination<'_>, is_colourful: bool) -> String {
         diagnoses,
         fixed,
     } = examination;
-    let user = facts.server.user.as_deref().unwrap_or("whoever calls");
+    let user = facts.server.user.as_deref().unwrap_or("the current user");
     let places: Vec<String> = patient.scopes().into_iter().map(place).collect();
     let (mode, places) = (patient.mode_words(), places.join(", "));
     let mut text = format!("{url} as {user}: lakh of mode {mode}, {places}\n\n");
@@ -130,8 +130,10 @@ fn write_fixed(text: &mut String, fixed: &FixedPods) {
     for fixed in &fixed.pods {
         let pod = &fixed.pod;
         let _ = match &fixed.fate {
-            PodFate::Freed { finalizer } => writeln!(text, "freed       {pod} of {finalizer}"),
-            PodFate::FreeAlready => writeln!(text, "free by now {pod}"),
+            PodFate::Freed { finalizer } => {
+                writeln!(text, "freed       {pod}: removed {finalizer}")
+            }
+            PodFate::FreeAlready => writeln!(text, "already free {pod}"),
             PodFate::LeftAlone { why } => writeln!(text, "left alone  {pod}: {why}"),
         };
     }

@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn the_manifests_grant_what_is_needed_and_no_more() {
+    fn the_manifests_grant_exactly_the_needed_rights() {
         let without_cron = Controllers {
             cronjob: false,
             ..Controllers::default()
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn who_only_deletes_finished_jobs_needs_little() {
+    fn the_ttl_controller_alone_needs_few_rights() {
         let ttl_only = Controllers {
             job: false,
             cronjob: false,

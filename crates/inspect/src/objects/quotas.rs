@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantities_are_compared_by_what_they_mean() {
+    fn quantities_are_compared_by_value() {
         let at_least = |one, other| amount(one).zip(amount(other)).map(|(a, b)| a >= b);
         for (one, other) in [
             ("2", "2"),

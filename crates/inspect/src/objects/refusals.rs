@@ -230,7 +230,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn refusals_are_told_apart_by_their_messages() {
+    fn refusals_are_classified_by_their_messages() {
         for (message, refuser, words) in [
             (
                 r#"Error updating the Job's status: admission webhook "v" denied the request: P-17"#,

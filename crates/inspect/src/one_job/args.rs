@@ -15,19 +15,19 @@ use crate::{
     connect::{self, server_problem},
 };
 
-/// Which Job of which cluster.
+/// A Job and its cluster.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct JobArgs {
-    /// The Job's name, also as job/NAME.
+    /// Name of the Job, also as job/NAME.
     #[arg(value_name = "JOB", value_parser = JobName::parse)]
     job: JobName,
-    /// Its namespace. Default: that of the kubeconfig's context, or default.
+    /// Namespace of the Job. Default: the namespace of the kubeconfig's context, or default.
     #[arg(short, long, value_name = "NAME")]
     namespace: Option<String>,
-    /// Kubeconfig of the cluster. Default: $KUBECONFIG, ~/.kube/config, or the Pod's own service account.
+    /// Path of the cluster's kubeconfig. Default: $KUBECONFIG, ~/.kube/config, or the Pod's own ServiceAccount.
     #[arg(long, value_name = "PATH")]
     kubeconfig: Option<PathBuf>,
-    /// Context of the kubeconfig to use, instead of its current one.
+    /// Context of the kubeconfig. Default: its current context.
     #[arg(long, value_name = "NAME")]
     context: Option<String>,
 }
@@ -44,12 +44,12 @@ impl JobName {
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let name = match text.split_once('/') {
             Some((kind, name)) if KINDS.contains(&kind) => name,
-            Some(_) => return Err("names no Job: give NAME or job/NAME".to_owned()),
+            Some(_) => return Err("must be NAME or job/NAME".to_owned()),
             None => text,
         };
         match is_subdomain(name) {
             true => Ok(Self(name.to_owned())),
-            false => Err("is no name of an object".to_owned()),
+            false => Err("must be a valid object name (DNS subdomain)".to_owned()),
         }
     }
 }
@@ -59,7 +59,9 @@ impl JobArgs {
     pub(crate) async fn asker(&self) -> Result<(Asker, JobKey), Problem> {
         let namespace = self.namespace.as_ref();
         if let Some(odd) = namespace.filter(|name| !is_subdomain(name)) {
-            return Err(format!("--namespace {odd}: is no name of an object").into());
+            return Err(
+                format!("--namespace {odd}: must be a valid object name (DNS subdomain)").into(),
+            );
         }
         let configured = connect::configure(self.kubeconfig.as_deref(), self.context.as_deref());
         let client = configured.await?;
@@ -79,7 +81,7 @@ pub(crate) fn no_job(asker: &Asker, key: &JobKey, error: &ApiError) -> Problem {
     let url = asker.url();
     match error.kind {
         ErrorKind::NotFound => format!(
-            "Job {key}: not found on {url}; -n names another namespace, --context another cluster"
+            "Job {key}: not found on {url}; choose another namespace with -n, or another cluster with --context"
         )
         .into(),
         _ => format!("Job {key}: {}", server_problem(url, error)).into(),

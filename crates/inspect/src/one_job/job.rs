@@ -181,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_suspended_it_is_who_wrote_the_field_last() {
+    fn the_last_writer_of_suspend_has_suspended_the_job() {
         let json = r#"{"metadata":{"name":"j","uid":"0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9",
             "resourceVersion":"7","managedFields":[
             {"manager":"kubectl-create","time":"2026-11-26T02:00:00Z","fieldsV1":{"f:spec":{"f:suspend":{}}}},

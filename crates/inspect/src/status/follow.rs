@@ -69,7 +69,7 @@ pub(super) async fn follow(
         Some(timeout) => match tokio::time::timeout(timeout, follower.run()).await {
             Ok(ended) => ended,
             Err(_) => {
-                complain(&format!("Job {key} has not ended within {timeout:?}"));
+                complain(&format!("Job {key} did not finish within {timeout:?}"));
                 return Ok(TIMED_OUT);
             }
         },
@@ -78,7 +78,7 @@ pub(super) async fn follow(
         WatchEnd::Complete => OK,
         WatchEnd::Failed => FAILED,
         WatchEnd::Gone => {
-            complain(&format!("Job {key} was deleted before it had ended"));
+            complain(&format!("Job {key} was deleted before it finished"));
             FAILED
         }
     })
@@ -225,7 +225,7 @@ impl<'a> Follower<'a> {
                 self.ask_controller().await;
             }
             Ok(_) => {}
-            Err(error) => tracing::debug!(%error, "the Job could not be looked at"),
+            Err(error) => tracing::debug!(%error, "the Job could not be inspected"),
         }
         // However long a read takes, it is a small part of the time.
         self.next_look = instant() + LOOK_EVERY.max(begun.elapsed() * 20);

@@ -26,48 +26,48 @@ use super::{
 };
 pub(super) use report::{JobStanding, StatusReport};
 
-/// Say how a Job stands: progress, pace, Pods, failures by cause, and what waits until when.
+/// Show the state of a Job: progress, rate, Pods, failures by cause, and pending waits.
 ///
-/// It works on any cluster, whichever controller runs the Job, and reads the API server only. With --watch it
-/// follows the Job to its end. Exit codes: 0, it was told, and a Job that was watched is Complete; 1, a Job that was
-/// watched is Failed or was deleted; 2, the Job could not be seen; 124, --timeout ran out.
+/// Works on any cluster, whichever controller runs the Job, and only reads from the API server. With --watch it follows
+/// the Job to its end. Exit codes: 0, success, and a watched Job is Complete; 1, a watched Job is Failed or was
+/// deleted; 2, the Job could not be read; 124, --timeout expired.
 #[derive(Args, Debug)]
 pub struct StatusArgs {
     #[command(flatten)]
     job: JobArgs,
-    /// The form of the answer. With --watch, JSON comes a line for each change, YAML a document.
+    /// Output format. With --watch, json prints a line for each change, and yaml a document.
     #[arg(short, long, value_enum, value_name = "FORM", default_value_t)]
     output: StatusOutput,
-    /// Follow the Job to its end: redrawn in place on a terminal, elsewhere a line for each change.
+    /// Follow the Job to its end: updates in place on a terminal, otherwise prints a line for each change.
     #[arg(short, long)]
     watch: bool,
-    /// How long to follow it; exit code 124 if it has not ended by then. Default: for ever.
+    /// Time limit for --watch; the exit code is 124 when it expires. Default: none.
     #[arg(long, value_name = "DURATION", value_parser = duration, requires = "watch")]
     timeout: Option<Duration>,
-    /// Ask the controller, too, where it answers --listen, such as http://127.0.0.1:8080 by kubectl port-forward: for what
-    /// it has recorded of indexes whose last Pod failed and is gone, if the Job has the annotation lakh.dev/index-record.
+    /// Also query the controller at its --listen address, such as http://127.0.0.1:8080 with kubectl port-forward, for
+    /// recorded failures of indexes whose last Pod is gone. The Job needs the annotation lakh.dev/index-record.
     #[arg(long, value_name = "URL")]
     controller: Option<String>,
 }
 
-/// The form of the answer.
+/// Output formats.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum StatusOutput {
-    /// Some lines.
+    /// Text.
     #[default]
     Text,
-    /// The same, and a line for each index, or Pod, that has failed.
+    /// Text, with a line for each failed index, or for each failed Pod of a Job without indexes.
     Wide,
-    /// One object, for programs.
+    /// A JSON object.
     Json,
-    /// The same as YAML.
+    /// The same object as YAML.
     Yaml,
 }
 
 /// Prints the state of the Job, once or until it has ended.
 pub async fn run(args: StatusArgs, mut requests: Requests) -> Result<u8, Problem> {
     tokio::select! {
-        told = tell_status(args) => told,
+        told = print_status(args) => told,
         () = requests.asked_to_end() => {
             complain("interrupted");
             Ok(UNUSABLE)
@@ -75,7 +75,7 @@ pub async fn run(args: StatusArgs, mut requests: Requests) -> Result<u8, Problem
     }
 }
 
-async fn tell_status(args: StatusArgs) -> Result<u8, Problem> {
+async fn print_status(args: StatusArgs) -> Result<u8, Problem> {
     let controller = args.controller.as_deref().map(recorded::controller);
     let controller = controller.transpose()?;
     let (asker, key) = args.job.asker().await?;

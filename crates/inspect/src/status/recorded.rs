@@ -24,7 +24,7 @@ use super::report::{FailureReport, FailureTeller, IndexState, Indexes};
 const PAGE: u32 = 4096;
 
 /// The cause of an index that the controller has no record of.
-const NOT_KNOWN: &str = "not known";
+const NOT_KNOWN: &str = "unknown";
 
 /// The recorded failures of indexes without a failed Pod.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -79,7 +79,9 @@ struct RawLast {
 /// Creates a client for a controller, by the address of its `--listen`.
 pub(super) fn controller(url: &str) -> std::result::Result<Client, Problem> {
     if !(url.starts_with("http://") || url.starts_with("https://")) {
-        return Err(format!("--controller {url}: is no URL such as http://127.0.0.1:8080").into());
+        return Err(
+            format!("--controller {url}: must be a URL such as http://127.0.0.1:8080").into(),
+        );
     }
     let client = configure_url(url.trim_end_matches('/'));
     client.map_err(|error| format!("--controller {url}: {error}").into())
@@ -110,9 +112,9 @@ async fn ask(sight: &JobSight, controller: &Client) -> Result<RecordedReport> {
         );
         let answer = controller.get(&path).await?;
         let page: RawPage = serde_json::from_slice(&answer)
-            .map_err(|error| ApiError::no_answer(format!("an odd answer: {error}")))?;
+            .map_err(|error| ApiError::no_answer(format!("invalid response: {error}")))?;
         if page.uid != uid {
-            let why = "this controller knows another Job of that name: is it of this cluster?";
+            let why = "this controller has another Job of that name; check that it belongs to this cluster";
             return Err(ApiError::no_answer(why));
         }
         recorded.since = page.since;
@@ -158,7 +160,7 @@ impl RawRow {
 impl RawLast {
     fn cause(&self) -> String {
         if self.outcome == "gone" {
-            return "went away, its end was not seen".to_owned();
+            return "deleted before its result was known".to_owned();
         }
         let cause = FailureCause {
             exit_code: self.exit_code,
@@ -193,7 +195,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn indexes_are_told_by_what_they_failed_of_last() {
+    fn indexes_are_grouped_by_their_last_failure() {
         let rows = r#"[{"index":0,"state":"failed","known":true,"tries":3,"last":{"outcome":"failed",
             "exitCode":137,"reason":"OOMKilled","node":"n-1","started":null,"ended":"2026-11-26T02:59:00Z"}},
             {"index":4,"state":"failed","known":false},
@@ -216,14 +218,14 @@ mod tests {
             .collect();
         let expected = [
             ("exit code 137 (OOMKilled)", "0,5"),
-            ("not known", "4"),
-            ("went away, its end was not seen", "6"),
+            ("deleted before its result was known", "6"),
+            ("unknown", "4"),
         ];
         assert_eq!(causes, expected);
     }
 
     #[test]
-    fn an_address_without_a_scheme_is_told_to_be_none() {
+    fn a_controller_url_needs_a_scheme() {
         let told = controller("127.0.0.1:8080").map(|_| ());
         let why = told.expect_err("no URL").to_string();
         assert!(why.contains("--controller 127.0.0.1:8080"), "{why}");

@@ -306,11 +306,11 @@ fn plain(condition: &Condition, now: Time) -> String {
         (ConditionKind::Suspended, "suspended"),
         (
             ConditionKind::SuccessCriteriaMet,
-            "to be Complete once its last Pod has ended,",
+            "Complete once its last Pod has terminated,",
         ),
         (
             ConditionKind::FailureTarget,
-            "to be Failed once its last Pod has ended,",
+            "Failed once its last Pod has terminated,",
         ),
     ];
     let known = kinds.into_iter().find(|(kind, _)| condition.is(*kind));
@@ -332,7 +332,7 @@ impl WaitsReport {
                 next: until.to_rfc3339(),
                 last: until.to_rfc3339(),
                 words: format!(
-                    "no new Pod until about {until_words}, after {count} failed in a row"
+                    "next Pod at about {until_words}, after {count} consecutive failures"
                 ),
             });
         }

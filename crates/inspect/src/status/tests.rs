@@ -26,7 +26,7 @@ fn cases() {
 }
 
 #[test]
-fn of_many_causes_the_most_frequent_are_told() {
+fn the_most_frequent_causes_are_shown() {
     let pods: Vec<String> = (1..=7)
         .map(|code| {
             format!(

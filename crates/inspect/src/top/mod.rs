@@ -32,25 +32,25 @@ use draw::Looks;
 use model::{JobScope, TopModel};
 use terminal::TopScreen;
 
-/// Show all Jobs on the terminal as they go on, and of one all its indexes, failures and Events.
+/// Show all Jobs in the terminal, live, and the indexes, failures and Events of a selected Job.
 ///
-/// It works on any cluster, whichever controller runs the Jobs, and reads the API server only. All is done by keys: ?
-/// shows which. Exit codes: 0, it was left by a key; 2, there is no terminal, or a signal ended it.
+/// Works on any cluster, whichever controller runs the Jobs, and only reads from the API server. Press ? for the keys.
+/// Exit codes: 0, the user quit; 2, there is no terminal, or a signal ended the command.
 #[derive(Args, Debug)]
 pub struct TopArgs {
-    /// The namespace whose Jobs are shown. Default: that of the kubeconfig's context, or default.
+    /// Namespace to show. Default: the namespace of the kubeconfig's context, or default.
     #[arg(short, long, value_name = "NAME", conflicts_with = "all_namespaces")]
     namespace: Option<String>,
     /// Show the Jobs of all namespaces.
     #[arg(short = 'A', long)]
     all_namespaces: bool,
-    /// Kubeconfig of the cluster. Default: $KUBECONFIG, ~/.kube/config, or the Pod's own service account.
+    /// Path of the cluster's kubeconfig. Default: $KUBECONFIG, ~/.kube/config, or the Pod's own ServiceAccount.
     #[arg(long, value_name = "PATH")]
     kubeconfig: Option<PathBuf>,
-    /// Context of the kubeconfig to use, instead of its current one.
+    /// Context of the kubeconfig. Default: its current context.
     #[arg(long, value_name = "NAME")]
     context: Option<String>,
-    /// Draw with ASCII characters only. Default: where the locale is not of UTF-8.
+    /// Draw with ASCII characters only. Default: only if the locale is not UTF-8.
     #[arg(long)]
     ascii: bool,
 }
@@ -58,7 +58,9 @@ pub struct TopArgs {
 /// Shows the Jobs until the user quits.
 pub async fn run(args: TopArgs, requests: Requests) -> Result<u8, Problem> {
     if let Some(odd) = args.namespace.as_ref().filter(|name| !is_subdomain(name)) {
-        return Err(format!("--namespace {odd}: is no name of an object").into());
+        return Err(
+            format!("--namespace {odd}: must be a valid object name (DNS subdomain)").into(),
+        );
     }
     terminal::check()?;
     let client = configure(args.kubeconfig.as_deref(), args.context.as_deref()).await?;

@@ -47,7 +47,7 @@ async fn see(asker: &Asker, key: &JobKey, depth: Depth) -> Result<PageLook> {
         match running_indexes(asker, job).await {
             Ok(indexes) => running.extend(&indexes),
             Err(error) => {
-                let what = format!("Pods that run, of namespace {}", key.namespace);
+                let what = format!("running Pods of namespace {}", key.namespace);
                 sight.pods_unseen.push(Unseen::new(&what, &error));
             }
         }

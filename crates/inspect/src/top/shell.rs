@@ -100,7 +100,7 @@ fn take_in(
     for input in iter::once(first).chain(more).take(AT_ONCE) {
         is_hurried |= matches!(input, TopInput::Key(_) | TopInput::Resized(..));
         if let TopInput::TerminalGone(error) = input {
-            return Err(format!("the terminal cannot be read: {error}").into());
+            return Err(format!("could not read from the terminal: {error}").into());
         }
         model.handle(input, clock.now());
     }

@@ -36,14 +36,14 @@ const FRAME: usize = 64 * 1024;
 /// Returns an error if there is no terminal, or one that cannot be drawn on.
 pub(super) fn check() -> Result<(), Problem> {
     if !stdout().is_terminal() || !stdin().is_terminal() {
-        let words = "top needs a terminal for its input and output: `lakh status JOB` prints how a Job stands, and \
-                     `kubectl get jobs --watch` all Jobs";
+        let words = "top needs a terminal for input and output; without one, use `lakh status JOB` or \
+                     `kubectl get jobs --watch`";
         return Err(words.into());
     }
     match env::var("TERM").as_deref() {
-        Err(_) | Ok("" | "dumb") => Err(
-            "top needs a terminal on which it can place characters: TERM is dumb or not set".into(),
-        ),
+        Err(_) | Ok("" | "dumb") => {
+            Err("top needs a terminal with cursor control: TERM is dumb or not set".into())
+        }
         Ok(_) => Ok(()),
     }
 }
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_terminal_can_do_follows_from_its_name_and_the_locale() {
+    fn terminal_features_follow_from_its_name_and_the_locale() {
         for (term, colour) in [
             ("xterm-256color", true),
             ("screen", true),

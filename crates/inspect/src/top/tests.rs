@@ -356,7 +356,7 @@ fn pods_are_looked_at_no_more_than_a_twentieth_of_the_time() {
 }
 
 #[test]
-fn news_of_what_is_not_shown_any_more_are_none() {
+fn events_of_a_closed_page_are_ignored() {
     let view = "{size: [80, 24], steps: [{jobs: [{}], keys: [Enter, Esc, a]}]}";
     let mut model = SeenView::read(view).model();
     let now = model.now;

@@ -26,28 +26,28 @@ use lakh_client::Client;
 use lakh_model::JobKey;
 use reason::Reason;
 
-/// Say in one to three sentences why a Job does not go on, and what to do.
+/// Explain in one to three sentences why a Job makes no progress, and how to fix it.
 ///
-/// It works on any cluster, whichever controller runs the Job, and reads the API server only. Exit codes: 0, it was
-/// told; 2, the Job could not be seen.
+/// Works on any cluster, whichever controller runs the Job, and only reads from the API server. Exit codes: 0, success;
+/// 2, the Job could not be read.
 #[derive(Args, Debug)]
 pub struct WhyArgs {
     #[command(flatten)]
     job: JobArgs,
-    /// The form of the answer.
+    /// Output format.
     #[arg(short, long, value_enum, value_name = "FORM", default_value_t)]
     output: WhyOutput,
 }
 
-/// The form of the answer.
+/// Output format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum WhyOutput {
-    /// Sentences.
+    /// Text.
     #[default]
     Text,
-    /// One object, for programs.
+    /// A JSON object.
     Json,
-    /// The same as YAML.
+    /// The same object as YAML.
     Yaml,
 }
 

@@ -19,7 +19,7 @@ pub fn explain(schedule: &Schedule) -> String {
         Rule::Fields(fields) => words(fields),
     };
     match schedule.zone.name() {
-        Some(zone) => format!("{when}, by the clocks of {zone}"),
+        Some(zone) => format!("{when}, in time zone {zone}"),
         None => when,
     }
 }

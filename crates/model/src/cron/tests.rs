@@ -13,7 +13,7 @@ fn schedule(text: &str) -> Schedule {
 }
 
 #[test]
-fn what_is_wrong_is_said_in_upstreams_words_and_where() {
+fn errors_have_upstreams_text_and_a_position() {
     let table = include_str!("tests/errors.txt");
     for line in table.lines().filter(|line| !line.starts_with('#')) {
         let [text, part, character, message] = columns(line);
@@ -28,7 +28,7 @@ fn what_is_wrong_is_said_in_upstreams_words_and_where() {
 }
 
 #[test]
-fn what_is_accepted_runs_when_upstream_runs_it() {
+fn accepted_schedules_run_as_upstream() {
     let table = include_str!("tests/next.txt");
     for line in table.lines().filter(|line| !line.starts_with('#')) {
         let [text, from, next] = columns(line);
@@ -47,7 +47,7 @@ fn what_is_accepted_runs_when_upstream_runs_it() {
 }
 
 #[test]
-fn words_say_what_runs() {
+fn words_describe_the_runs() {
     let table = include_str!("tests/words.txt");
     for line in table.lines().filter(|line| !line.starts_with('#')) {
         let [text, words] = columns(line);
@@ -95,7 +95,7 @@ fn columns<const N: usize>(line: &str) -> [String; N] {
 }
 
 #[test]
-fn zones_are_told_apart_by_case() {
+fn zone_names_are_case_sensitive() {
     for good in [
         "UTC",
         "EST",

@@ -13,7 +13,7 @@ const STATES = {
   pending: { text: "Pending", rank: 3, group: "running", sign: "○" },
   completing: { text: "Completing", rank: 3, group: "running", sign: "●" },
   deleting: { text: "Deleting", rank: 4, group: "other", sign: "–" },
-  fresh: { text: "Not begun", rank: 4, group: "other", sign: "○" },
+  fresh: { text: "Not started", rank: 4, group: "other", sign: "○" },
   suspended: { text: "Suspended", rank: 5, group: "suspended", sign: "‖" },
   external: { text: "External", rank: 6, group: "other", sign: "→" },
   unseen: { text: "Not seen", rank: 6, group: "other", sign: "–" },

@@ -65,7 +65,7 @@ impl Reflector {
             return false;
         };
         let limit = self.page_size.limit();
-        tracing::debug!(kind = self.label(), %error, limit, "the page is asked for in another size");
+        tracing::debug!(kind = self.label(), %error, limit, "retrying the list with another page size");
         match error.kind {
             ErrorKind::TooLong => self.contact.listed(outside.now),
             _ => {
@@ -132,7 +132,7 @@ impl Reflector {
         outside.metrics.unreadable_object(kind);
         match identity {
             Ok(object) => {
-                tracing::error!(kind, object = %object.key, longest, "object too long; passed over");
+                tracing::error!(kind, object = %object.key, longest, "object exceeds the maximum response size; skipped");
                 let object = Observed::TooLong(Box::new(TooLongObject {
                     kind: self.extent.kind,
                     object,
@@ -142,7 +142,7 @@ impl Reflector {
             }
             Err(error) => {
                 let start = item.start();
-                tracing::error!(kind, %error, object = start, "object passed over");
+                tracing::error!(kind, %error, object = start, "could not decode an object; skipped");
             }
         }
     }

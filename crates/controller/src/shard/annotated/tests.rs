@@ -262,7 +262,7 @@ fn annotations_that_cannot_be_read_or_followed_are_told_once() {
         "lakh.dev/failure-summary: \"yes\"",
     ]
     .map(|odd| {
-        format!("annotation {odd} is neither \"true\" nor \"false\"; it is taken for \"false\"")
+        format!("annotation {odd} is neither \"true\" nor \"false\"; lakh treats it as \"false\"")
     });
     assert_eq!(told(&world, INVALID), expected.map(|text| (text, 1)));
 
@@ -271,8 +271,7 @@ fn annotations_that_cannot_be_read_or_followed_are_told_once() {
     plain["metadata"]["annotations"] = json!({"lakh.dev/index-record": "true"});
     world.hear_job(&plain);
     world.do_all();
-    let why = "annotation lakh.dev/index-record is not followed: the Job is not Indexed: spec.completionMode is not \
-               Indexed";
+    let why = "lakh ignores annotation lakh.dev/index-record: spec.completionMode is not Indexed";
     assert_eq!(told(&world, REFUSED), [(why.to_owned(), 1)]);
 }
 
@@ -300,7 +299,7 @@ fn memory_is_given_out_before_it_is_used_and_comes_back() {
     let told = actor.told.warnings();
     let is_told = |told: &Warning<'_>| {
         let message = told.message;
-        told.reason == REFUSED && message.contains("--index-record-memory is used up")
+        told.reason == REFUSED && message.contains("free memory of --index-record-memory")
     };
     assert!(told.iter().any(is_told), "{told:?}");
     // One namespace gets half of it.

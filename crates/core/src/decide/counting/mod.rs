@@ -80,7 +80,7 @@ pub(super) struct Counting {
 
 /// The results of a Pod event.
 #[derive(Debug, Default)]
-pub(super) struct Heard {
+pub(super) struct PodEventResult {
     /// The failure message, if the podFailurePolicy fails the Job for this Pod.
     pub(super) fails_job: Option<String>,
     /// The action of the policy rule that has finally decided on this Pod.
@@ -125,9 +125,9 @@ impl Counting {
         context: &JobContext<'_>,
         slot: Slot,
         pod: Option<&PodRecord>,
-    ) -> Heard {
+    ) -> PodEventResult {
         self.pods.cover(slot);
-        let mut heard = Heard::default();
+        let mut result = PodEventResult::default();
         let mut tracked = self.pods[slot];
         let is_new = tracked.stage == Stage::Live && !tracked.has(Facts::FINALIZER);
         let was_ignored = self.is_freed_as_ignored(context, &tracked);
@@ -140,7 +140,7 @@ impl Counting {
             self.give_number(context, &mut tracked, pod);
             let new_ruling = pod.phase == PodPhase::Failed && {
                 let (ruling, fails_job) = policy_on(context, pod);
-                heard.fails_job = fails_job;
+                result.fails_job = fails_job;
                 tracked.rule(ruling)
             };
             let may_be_listed = is_new && tracked.has(Facts::FINALIZER) && !pod.is_active();
@@ -184,8 +184,8 @@ impl Counting {
         }
         self.changed = true;
         let is_ignored = was_ignored && !tracked.has(Facts::FINALIZER);
-        heard.applied = is_ignored.then_some(FailureAction::Ignore);
-        heard
+        result.applied = is_ignored.then_some(FailureAction::Ignore);
+        result
     }
 
     /// Returns true if a Pod is losing its finalizer because a policy ignores its failure.

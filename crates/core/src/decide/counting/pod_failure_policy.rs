@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_understands_never_matches() {
+    fn an_unknown_operator_never_matches() {
         let odd = codes(None, CodeOperator::Unrecognized, &[2]);
         let missed = codes(Some("c"), CodeOperator::In, &[2]);
         for test in [FailureTest::Nothing, odd, missed] {

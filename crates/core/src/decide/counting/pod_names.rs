@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_forgets_what_was_free_in_the_one_before() {
+    fn a_new_run_forgets_the_free_names_of_the_previous_one() {
         let mut names = PodNames::new(JOB, None);
         let first = names.choose(None);
         names.choose(None);

@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn no_pod_is_counted_twice_or_loses_what_it_was_listed_as() {
+    fn no_pod_is_counted_twice_or_changes_its_listed_outcome() {
         for (_, stage) in stages() {
             for (_, input) in inputs() {
                 let next = stage.after(input);

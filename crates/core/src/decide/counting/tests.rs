@@ -187,7 +187,7 @@ fn the_printed_table_of_refusals_holds() {
 }
 
 #[test]
-fn a_successor_lets_go_what_terminates_and_was_stopped() {
+fn a_successor_releases_terminating_pods_that_were_stopped() {
     for (shown, stage) in [("terminating", Stage::Stopped), ("active", Stage::Live)] {
         let mut walk = Walk::new(Stage::Stopped);
         let mut next = Counting::new(&Job::default(), &walk.limits);

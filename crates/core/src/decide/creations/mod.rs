@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_will_hear_of_counts_for_a_while() {
+    fn a_creation_without_response_counts_for_a_while() {
         let mut creations = sent(2);
         creations.not_created(id(0), CreateError::NamespaceTerminating, at(0));
         creations.not_created(id(1), CreateError::Unknown, at(0));
@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_machine_keeps_what_may_have_been_made() {
+    fn a_new_machine_keeps_creations_with_unknown_results() {
         let mut creations = sent(3);
         creations.not_created(id(1), CreateError::Unknown, at(0));
         let indexed = CreationId {

@@ -255,7 +255,7 @@ fn nothing_else_happens_until_the_group_is_there() {
 }
 
 #[test]
-fn a_suspended_job_has_its_gang_before_it_is_told_of_its_suspension() {
+fn a_suspended_job_gets_its_gang_before_its_suspended_condition() {
     let mut job = job();
     job.spec.suspend = true;
     let mut play = Play::of(&job);
@@ -324,7 +324,7 @@ fn a_job_with_pods_is_not_new() {
 }
 
 #[test]
-fn what_is_not_asked_for_is_not_made() {
+fn a_gang_that_is_not_requested_is_not_created() {
     let mut deleting = job();
     deleting.deleting = true;
     let mut finished = job();
@@ -348,7 +348,7 @@ fn what_is_not_asked_for_is_not_made() {
 }
 
 #[test]
-fn a_gang_whose_parallelism_changes_is_none_any_more() {
+fn a_gang_ends_when_its_parallelism_changes() {
     let mut job = job();
     let mut play = Play::of(&job);
     play.turn(good());

@@ -165,7 +165,7 @@ fn machines_that_see_the_same_choose_the_same_names_and_none_that_is_known() {
 }
 
 #[test]
-fn after_a_restart_what_is_in_doubt_is_asked_for_under_the_same_names() {
+fn after_a_restart_uncertain_creations_are_repeated_under_the_same_names() {
     for mode in [CompletionMode::Indexed, CompletionMode::NonIndexed] {
         for seed in 0..200 {
             let mut dice = Dice(seed);
@@ -211,7 +211,7 @@ fn after_a_restart_what_is_in_doubt_is_asked_for_under_the_same_names() {
 }
 
 #[test]
-fn a_name_that_is_somebody_elses_is_passed_over() {
+fn a_name_taken_by_a_foreign_pod_is_skipped() {
     for mode in [CompletionMode::Indexed, CompletionMode::NonIndexed] {
         let mut machine = JobMachine::new(&job(mode, 1, 1), Limits::default());
         let mut pods = PodTable::default();
@@ -517,7 +517,7 @@ fn job_of(machine: &JobMachine, job: &Job) -> Job {
 
 /// Fields that no machine state derives from outdate no machine, and stay as another client wrote them.
 #[test]
-fn a_machine_goes_on_when_fields_change_that_are_nobodys_counts() {
+fn a_machine_continues_when_non_count_fields_change() {
     let mut job = job(CompletionMode::NonIndexed, 1, 1);
     let mut pods = PodTable::default();
     let now = Now::at(Time::from_secs(100_000));

@@ -49,7 +49,7 @@ fn entry(server: &Server, name: &str) -> Option<RosterEntry> {
 }
 
 #[test]
-fn who_joins_gets_its_part_at_once_and_only_what_is_given_up() {
+fn a_joining_replica_gets_its_ranges_only_after_they_are_released() {
     let (mut server, mut one, mut two) = (Server::default(), replica("one"), replica("two"));
     server.serve(&mut one, at(0));
     assert_eq!(has(&one, at(0)).len(), 6);
@@ -79,7 +79,7 @@ fn who_joins_gets_its_part_at_once_and_only_what_is_given_up() {
 }
 
 #[test]
-fn the_ranges_of_one_that_is_not_heard_of_go_to_the_others_after_its_lease() {
+fn ranges_of_a_silent_replica_are_redistributed_after_its_lease_expires() {
     let (mut server, mut one, mut two, mut three) = (
         Server::default(),
         replica("one"),
@@ -118,7 +118,7 @@ fn the_ranges_of_one_that_is_not_heard_of_go_to_the_others_after_its_lease() {
 }
 
 #[test]
-fn who_stops_leaves_its_ranges_to_the_others_and_the_last_one_the_lease_to_anybody() {
+fn a_stopping_replica_releases_its_ranges_and_the_last_one_the_lease() {
     let (mut server, mut one, mut two) = (Server::default(), replica("one"), replica("two"));
     settle(&mut server, &mut [&mut one, &mut two], 0);
     one.stop(at(1).monotonic);
@@ -146,7 +146,7 @@ fn one_that_was_quicker_is_no_reason_to_wait() {
 }
 
 #[test]
-fn who_is_asked_to_stop_again_and_again_leaves_though_others_renew() {
+fn repeated_stops_release_the_ranges_while_others_renew() {
     let (mut server, mut one, mut two) = (Server::default(), replica("one"), replica("two"));
     settle(&mut server, &mut [&mut one, &mut two], 0);
     two.stop(at(1).monotonic);
@@ -163,7 +163,7 @@ fn who_is_asked_to_stop_again_and_again_leaves_though_others_renew() {
 }
 
 #[test]
-fn who_leads_alone_and_who_shares_otherwise_are_strangers() {
+fn a_sole_leader_and_other_sharing_settings_exclude_each_other() {
     let (mut server, mut one) = (Server::default(), replica("one"));
     server.serve(&mut one, at(0));
     let mut others = [
@@ -193,7 +193,7 @@ fn who_leads_alone_and_who_shares_otherwise_are_strangers() {
 }
 
 #[test]
-fn a_roster_that_somebody_has_damaged_is_nobodys_until_the_lease_ends() {
+fn a_damaged_roster_has_no_owners_until_the_lease_expires() {
     for damaged in [None, Some(["one", "two"])] {
         let (mut server, mut one, mut two) = (Server::default(), replica("one"), replica("two"));
         settle(&mut server, &mut [&mut one, &mut two], 0);

@@ -127,7 +127,7 @@ fn urgent_writes_go_first() {
 }
 
 #[test]
-fn nobody_gets_all_places_and_who_comes_new_finds_one() {
+fn no_tenant_takes_all_permits_and_a_new_one_gets_one() {
     let of = |jobs: &[(&'static str, u32)]| {
         let mut queue = queue(96, jobs, 200);
         let under_way = fill(&mut queue, NOW);
@@ -186,7 +186,7 @@ fn a_giant_gives_more_room_while_there_is_congestion() {
 }
 
 #[test]
-fn while_there_is_congestion_all_have_fewer_places_and_who_has_none_has_one_more() {
+fn under_congestion_limits_shrink_and_an_idle_tenant_still_gets_a_permit() {
     let jobs = [("a", 1), ("a", 2), ("a", 3), ("b", 4)];
     let mut queue = queue(96, &jobs, 200);
     let before = fill(&mut queue, NOW).values().sum::<usize>();
@@ -228,7 +228,7 @@ fn answers_to_few_writes_do_not_gather() {
 }
 
 #[test]
-fn what_one_tenant_is_refused_stops_no_other() {
+fn one_tenants_refusals_do_not_stop_others() {
     let mut queue = queue(96, &[("refused", 1), ("other", 2)], 500);
     let mut now = NOW;
     for _ in 0..200 {
@@ -302,7 +302,7 @@ fn fill_one(queue: &mut Queue, wanted: &str) -> u32 {
 }
 
 #[test]
-fn what_a_webhook_denies_is_the_jobs_own_matter() {
+fn a_webhooks_denial_affects_only_its_job() {
     let mut queue = queue(9, &[("a", 1), ("a", 2)], 9);
     let job = fill_one(&mut queue, "a");
     queue.done(&"a", &job, WriteAnswer::Denied(secs(2.0)), NOW);
@@ -340,7 +340,7 @@ fn a_pause_of_one_job_delays_no_other_job_of_its_namespace() {
 }
 
 #[test]
-fn what_ends_something_goes_before_what_begins_something() {
+fn deletions_and_removals_go_before_creations() {
     let mut queue = queue(9, &[("a", 1), ("b", 2)], 2);
     queue.push(&"a", &1, Rank::Ends, 7);
     queue.push(&"a", &1, Rank::Urgent, 8);
@@ -418,7 +418,7 @@ fn one_refusal_in_a_quiet_time_costs_little() {
 }
 
 #[test]
-fn what_waits_can_be_forgotten_while_some_is_under_way() {
+fn queued_writes_can_be_dropped_while_others_are_in_flight() {
     let mut queue = queue(4, &[("a", 1), ("b", 2)], 9);
     let under_way = fill(&mut queue, NOW);
     queue.clear(NOW);

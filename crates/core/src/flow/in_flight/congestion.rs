@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn who_begins_in_the_middle_finds_out_how_long_a_write_takes() {
+    fn a_start_under_load_measures_the_base_latency() {
         let mut run = Run::new(40.0);
         run.does = 430.0;
         run.answers(2_000);
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_compared_gives_room_and_takes_none() {
+    fn a_sample_without_baseline_may_grow_the_window_but_not_shrink_it() {
         let mut run = Run::new(4.0);
         (run.does, run.is_alike) = (200.0, false);
         run.answers(1_000);

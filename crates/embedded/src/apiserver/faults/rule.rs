@@ -223,7 +223,7 @@ impl Rule {
         ] {
             match (main == Some(field), is_given) {
                 (true, false) if needs_main => return Err(RuleError::new(field, "is missing")),
-                (false, true) => return Err(RuleError::new(field, "is not for this fault")),
+                (false, true) => return Err(RuleError::new(field, "does not apply to this fault")),
                 _ => {}
             }
         }
@@ -231,8 +231,8 @@ impl Rule {
             return Err(RuleError::new("code", "must be from 400 to 599"));
         }
         let is_share = (0.0..=1.0).contains(&self.probability);
-        let for_others = "is not for this fault";
-        let for_long = "is not for a partition; say for how long";
+        let for_others = "does not apply to this fault";
+        let for_long = "does not apply to a partition, which needs a duration";
         let (refuses, cuts_off) = (self.fault == Refuse, self.fault == Partition);
         for (field, is_wrong, problem) in [
             ("message", !refuses && self.message.is_some(), for_others),

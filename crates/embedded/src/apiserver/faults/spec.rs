@@ -33,7 +33,7 @@ impl FromStr for Rule {
                 .insert(field.to_owned(), read(field, value))
                 .is_some()
             {
-                return Err(RuleError::new(field, "is there twice"));
+                return Err(RuleError::new(field, "is given twice"));
             }
         }
         let rule = Self::from_json(fields.into())?;
@@ -46,7 +46,7 @@ impl FromStr for Rule {
 fn unknown(name: &str, error: &str) -> String {
     let (_, known) = error.split_once("expected one of ").unwrap_or_default();
     let known = known.replace('`', "");
-    format!("there is no {name:?}; there are {known} (docs/faults.md)")
+    format!("unknown fault {name:?}; known are {known} (docs/faults.md)")
 }
 
 fn pair(text: &str) -> (&str, Option<&str>) {

@@ -75,7 +75,7 @@ fn outcome(faults: &mut Faults, text: &str) -> String {
 }
 
 #[test]
-fn each_fault_decides_what_becomes_of_a_request() {
+fn each_fault_decides_the_outcome_of_a_request() {
     let create = &format!("POST {PODS}");
     let list = &format!("GET {PODS}");
     let watch = &format!("GET {PODS}?watch=true");
@@ -227,10 +227,10 @@ fn events_come_twice_and_later() {
 #[test]
 fn rules_that_make_no_sense_are_refused_by_field() {
     let cases = [
-        ("", "fault: there is no \"\"; there are latency"),
+        ("", "fault: unknown fault \"\"; known are latency"),
         (
             "boredom",
-            "fault: there is no \"boredom\"; there are latency",
+            "fault: unknown fault \"boredom\"; known are latency",
         ),
         ("latency", "delay: is missing"),
         (
@@ -244,11 +244,11 @@ fn rules_that_make_no_sense_are_refused_by_field() {
             "code: invalid type: string \"often\", expected u16",
         ),
         ("drop-after=1s", "fault: drop-after has no value"),
-        ("drop-after,delay=1s", "delay: is not for this fault"),
-        ("stale=1,code=500", "code: is not for this fault"),
+        ("drop-after,delay=1s", "delay: does not apply to this fault"),
+        ("stale=1,code=500", "code: does not apply to this fault"),
         (
             "latency=1s,retryAfter=1s",
-            "retryAfter: is not for this fault",
+            "retryAfter: does not apply to this fault",
         ),
         (
             "stale=1,probability=2",
@@ -256,11 +256,11 @@ fn rules_that_make_no_sense_are_refused_by_field() {
         ),
         (
             "partition,times=1",
-            "times: is not for a partition; say for how long",
+            "times: does not apply to a partition, which needs a duration",
         ),
         ("stale=1,verb=get", "verb: unknown field `verb`"),
         ("stale=1,times", "times: must be FIELD=VALUE"),
-        ("stale=1,times=1,times=2", "times: is there twice"),
+        ("stale=1,times=1,times=2", "times: is given twice"),
     ];
     for (text, want) in cases {
         let error = text.parse::<Rule>().expect_err(text).to_string();
@@ -311,7 +311,7 @@ fn rules_are_shown_as_they_can_be_sent() {
 }
 
 #[test]
-fn stale_reads_show_what_was() {
+fn stale_reads_return_an_older_state() {
     let mut server = ApiServer::new(1, Limits::default(), Time::default());
     let maps = "/api/v1/namespaces/default/configmaps";
     let mut call = |method: &str, path: &str, body: &str, changes: Option<u64>| {

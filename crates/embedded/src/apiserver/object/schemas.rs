@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_table_says_is_of_types_and_fields_that_there_are() {
+    fn schema_rows_name_existing_types_and_fields() {
         let groups = GROUPS.iter().map(|(group, _)| *group);
         let mut schemas = Map::new();
         for group in groups.chain([""]) {

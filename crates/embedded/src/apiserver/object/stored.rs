@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_shares_with_the_one_before_what_is_the_same() {
+    fn a_state_shares_unchanged_parts_with_the_previous_one() {
         let state = |version, label: &str| {
             let Value::Object(tree) = json!({
                 "metadata": {"name": "a", "namespace": "n", "uid": "u", "labels": {"l": label},
@@ -442,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_stored_as_it_was() {
+    fn unchanged_fields_are_stored_as_before() {
         let Value::Object(tree) = json!({
             "metadata": {"name": "p", "namespace": "n"},
             "spec": {"nodeName": "node", "text": "\"é\\"},

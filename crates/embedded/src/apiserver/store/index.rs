@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_found_by_key_is_listed_in_order() {
+    fn objects_found_by_key_are_listed_in_order() {
         let mut objects = Index::default();
         for (namespace, name) in [("b", "1"), ("a", "2"), ("a", "10"), ("a", "1"), ("aa", "1")] {
             assert!(objects.insert(pod(namespace, name, 1)).is_none());

@@ -93,7 +93,7 @@ fn readers_may_not_write() {
 }
 
 #[test]
-fn strangers_are_told_so() {
+fn unknown_tokens_are_unauthorized() {
     let unknown = json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
         "message": "Unauthorized", "reason": "Unauthorized", "code": 401,
@@ -117,7 +117,7 @@ fn strangers_are_told_so() {
 }
 
 #[test]
-fn reviews_tell_what_is_enforced() {
+fn access_reviews_match_enforcement() {
     let review = |token: &str, resource: &str, spec: Value| {
         let path = format!("/apis/authorization.k8s.io/v1/{resource}");
         let body = json!({"spec": spec}).to_string();
@@ -174,7 +174,7 @@ fn reviews_tell_what_is_enforced() {
 }
 
 #[test]
-fn a_review_tells_whose_a_token_is() {
+fn a_token_review_returns_the_user() {
     let path = "/apis/authentication.k8s.io/v1/tokenreviews";
     let review = |asks: &str, token: &str| {
         let body = json!({"spec": {"token": token}}).to_string();

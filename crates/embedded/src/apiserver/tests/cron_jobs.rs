@@ -22,7 +22,7 @@ fn cron_job(spec: &Value) -> Value {
 }
 
 #[test]
-fn what_is_not_said_has_its_default() {
+fn missing_fields_get_defaults() {
     let mut cluster = Cluster::new();
     let made = cluster.ok(
         "POST",
@@ -65,7 +65,7 @@ fn what_is_not_said_has_its_default() {
 }
 
 #[test]
-fn each_row_of_the_rules_says_what_it_says() {
+fn each_row_of_the_rules_holds() {
     let rows = include_str!("cron_jobs.rows").lines();
     for line in rows.filter(|line| !line.starts_with('#')) {
         let mut columns = line.splitn(3, " | ");
@@ -200,7 +200,7 @@ fn names_leave_room_for_the_minute_and_dots_are_warned_of() {
 }
 
 #[test]
-fn what_is_odd_of_the_pod_template_is_warned_of() {
+fn odd_pod_template_fields_cause_warnings() {
     let grace = |seconds: i32| {
         let pod = json!({"spec": {"terminationGracePeriodSeconds": seconds}});
         json!({"jobTemplate": {"spec": {"template": pod}}})
@@ -361,7 +361,7 @@ fn fields_to_select_by_are_name_and_namespace() {
 }
 
 #[test]
-fn all_verbs_do_what_they_say() {
+fn every_verb_works() {
     let mut cluster = Cluster::new();
     let object = with(
         cron_job(&json!({})),

@@ -191,7 +191,7 @@ fn changing_one_s_mind() {
 }
 
 #[test]
-fn dependents_of_nobody_go() {
+fn dependents_without_owners_are_deleted() {
     let mut cluster = Cluster::new();
     let owner = json!({"metadata": {"ownerReferences": [
         {"apiVersion": "batch/v1", "kind": "Job", "name": "never", "uid": "none"}]}});

@@ -75,7 +75,7 @@ fn both_kinds_are_discovered_and_served() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn contradictory_objects_are_refused() {
     let mut cluster = gang();
     let mut refused = |path: &str, good: Value, change: Value, field: &str| {
         let (status, answer) = cluster.send("POST", path, &with(good, &change));

@@ -115,7 +115,7 @@ fn a_pod_counts_until_it_is_really_gone() {
 }
 
 #[test]
-fn who_does_not_block_is_deleted_and_not_waited_for() {
+fn non_blocking_dependents_are_deleted_without_waiting() {
     let mut cluster = Cluster::new();
     let owner = cluster.ok("POST", JOBS, &job("j"));
     let pod = owned(running("p"), &[reference(&owner, "Job", false)]);
@@ -178,7 +178,7 @@ fn finalizers_of_a_dependent_say_how_it_goes() {
 }
 
 #[test]
-fn what_goes_already_is_left_alone() {
+fn objects_being_deleted_are_left_alone() {
     let mut cluster = Cluster::new();
     let owner = cluster.ok("POST", JOBS, &job("j"));
     let pod = owned(running("p"), &[reference(&owner, "Job", true)]);
@@ -197,7 +197,7 @@ fn what_goes_already_is_left_alone() {
 }
 
 #[test]
-fn what_is_asked_for_goes_before_what_is_there() {
+fn a_requested_propagation_policy_overrides_existing_finalizers() {
     let mut cluster = Cluster::new();
     let path = format!("{JOBS}/j");
     let finalizers = |answer: &Value| answer["metadata"]["finalizers"].clone();
@@ -216,7 +216,7 @@ fn what_is_asked_for_goes_before_what_is_there() {
 }
 
 #[test]
-fn nobody_goes_two_ways() {
+fn no_object_is_deleted_in_two_ways() {
     let mut cluster = Cluster::new();
     let both = held(job("j"), &["orphan", "foregroundDeletion"]);
     let (code, answer) = cluster.send("POST", JOBS, &both);
@@ -321,7 +321,7 @@ fn cron_jobs_and_pods_take_theirs_along_by_default() {
 }
 
 #[test]
-fn what_comes_late_is_looked_at_too() {
+fn late_dependents_are_collected() {
     let mut cluster = Cluster::new();
     let owner = cluster.ok("POST", JOBS, &job("j"));
     let first = owned(running("first"), &[reference(&owner, "Job", true)]);

@@ -84,7 +84,7 @@ fn an_owner_that_is_given_later_must_be_there() {
 }
 
 #[test]
-fn who_lives_in_no_namespace_has_no_owner_in_one() {
+fn a_cluster_scoped_object_has_no_namespaced_owner() {
     let mut cluster = Cluster::new();
     let owner = cluster.ok("POST", JOBS, &job("j"));
     let lost = json!({"metadata": {"name": "lost", "uid": "lost"}});
@@ -104,7 +104,7 @@ fn who_lives_in_no_namespace_has_no_owner_in_one() {
 }
 
 #[test]
-fn an_owner_is_what_its_reference_names() {
+fn an_owner_must_match_its_reference() {
     let mut cluster = Cluster::new();
     let made = cluster.ok("POST", JOBS, &job("j"));
     let good = reference(&made, "Job", true);
@@ -137,7 +137,7 @@ fn an_owner_is_what_its_reference_names() {
 }
 
 #[test]
-fn who_lives_in_a_namespace_may_have_an_owner_that_does_not() {
+fn a_namespaced_object_may_have_a_cluster_scoped_owner() {
     let mut cluster = Cluster::new();
     let node = cluster.ok("POST", "/api/v1/nodes", &json!({"metadata": {"name": "n"}}));
     let owner = with(reference(&node, "Node", true), &json!({"apiVersion": "v1"}));
@@ -149,7 +149,7 @@ fn who_lives_in_a_namespace_may_have_an_owner_that_does_not() {
 }
 
 #[test]
-fn of_an_owner_in_another_namespace_people_are_told() {
+fn an_owner_in_another_namespace_causes_an_event() {
     let mut cluster = Cluster::new();
     let namespace = json!({"metadata": {"name": "far"}});
     cluster.ok("POST", "/api/v1/namespaces", &namespace);

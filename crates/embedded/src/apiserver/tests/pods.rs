@@ -99,7 +99,7 @@ fn the_spec_is_nearly_immutable() {
 }
 
 #[test]
-fn a_log_is_what_the_containers_have_printed() {
+fn a_log_has_the_output_of_the_containers() {
     let mut cluster = Cluster::new();
     cluster.ok(
         "POST",
@@ -175,7 +175,7 @@ fn binding_and_eviction() {
 }
 
 #[test]
-fn patches_keep_what_they_do_not_touch() {
+fn patches_keep_other_fields() {
     let mut cluster = Cluster::new();
     let created = cluster.ok("POST", PODS, &pod("a"));
     let path = format!("{PODS}/a");

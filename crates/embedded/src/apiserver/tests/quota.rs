@@ -96,7 +96,7 @@ fn quotas_take_all_forms_of_quantities() {
 }
 
 #[test]
-fn what_pods_require_is_summed_and_limited() {
+fn pod_requests_are_summed_and_limited() {
     let mut cluster = Cluster::new();
     let hard = json!({"cpu": "1", "limits.memory": "1Gi", "configmaps": "10"});
     cluster.ok("POST", QUOTAS, &quota(&hard));

@@ -151,7 +151,7 @@ fn check_names<'a>(
     let mut seen = BTreeSet::new();
     for (nth, name) in names.enumerate() {
         if !seen.insert(name) {
-            let problem = "means the same containers as an earlier entry";
+            let problem = "selects the same containers as an earlier entry";
             return Err(bad(&format!("{list}[{nth}].name"), problem));
         }
     }

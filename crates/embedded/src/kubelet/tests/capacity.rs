@@ -20,7 +20,7 @@ fn with_room(nodes: usize, capacity: &str) -> KubeletOptions {
 }
 
 #[test]
-fn who_waits_longest_comes_first_and_who_does_not_fit_holds_up_nobody() {
+fn the_oldest_pod_is_bound_first_and_a_misfit_blocks_no_other() {
     check(
         with_room(2, "cpu=1"),
         "pod a cpu=600m
@@ -51,7 +51,7 @@ fn who_waits_longest_comes_first_and_who_does_not_fit_holds_up_nobody() {
 }
 
 #[test]
-fn what_fits_nowhere_waits_and_says_so() {
+fn a_pod_that_fits_nowhere_stays_pending_with_a_reason() {
     check(
         with_room(3, "cpu=1,pods=1"),
         "pod huge cpu=2
@@ -82,7 +82,7 @@ fn what_fits_nowhere_waits_and_says_so() {
 }
 
 #[test]
-fn a_full_node_refuses_what_others_have_bound_to_it() {
+fn a_full_node_rejects_pods_bound_by_others() {
     check(
         with_room(1, "cpu=1,pods=2"),
         "pod a cpu=600m node=hollow-0
@@ -156,7 +156,7 @@ fn a_refused_pod_says_why_in_its_status() {
 }
 
 #[test]
-fn nodes_say_what_they_have() {
+fn nodes_report_their_capacity() {
     let nodes = node_objects(&with_room(1, "cpu=8,pods=110"), Time::from_secs(0));
     assert_eq!(nodes[0]["status"]["allocatable"]["cpu"], "8");
     assert_eq!(nodes[0]["status"]["allocatable"]["pods"], "110");
@@ -164,7 +164,7 @@ fn nodes_say_what_they_have() {
 }
 
 #[test]
-fn nodes_are_never_overcommitted_and_whoever_fits_is_bound() {
+fn nodes_are_never_overcommitted_and_fitting_pods_are_bound() {
     for seed in 0..SEEDS {
         let mut rng = Rng::new(seed);
         let mut stage = Stage::new(KubeletOptions {
@@ -181,7 +181,7 @@ fn nodes_are_never_overcommitted_and_whoever_fits_is_bound() {
             was_refused |= command.starts_with("refuse");
             play(&mut stage, &command, seed);
             if !was_refused && !stage.is_holding() {
-                assert_nobody_waits_in_vain(&stage, seed);
+                assert_no_fitting_pod_is_pending(&stage, seed);
             }
             millis += rng.next() % 3000;
             play(&mut stage, &until(millis), seed);
@@ -190,7 +190,7 @@ fn nodes_are_never_overcommitted_and_whoever_fits_is_bound() {
             play(&mut stage, "release", seed);
         }
         play(&mut stage, &until(millis + 100_000_000), seed);
-        assert_nobody_waits_in_vain(&stage, seed);
+        assert_no_fitting_pod_is_pending(&stage, seed);
     }
 }
 
@@ -263,7 +263,7 @@ fn millis_of_cpu(pod: &Value) -> u64 {
 }
 
 /// Asserts that a schedulable Pod without a node fits on no node.
-fn assert_nobody_waits_in_vain(stage: &Stage, seed: u64) {
+fn assert_no_fitting_pod_is_pending(stage: &Stage, seed: u64) {
     let taken = taken(stage, |_| true);
     for pod in stage.pods() {
         let spec = &pod["spec"];

@@ -204,7 +204,7 @@ fn a_kubelet_that_starts_anew_goes_on_where_it_matters() {
 }
 
 #[test]
-fn the_status_says_what_is_waited_for() {
+fn the_status_names_the_awaited_container() {
     let script = "pod a inits=i,s!,k init-duration=2s,2s\nuntil ";
     let status = |time: &str| status_after(&format!("{script}{time}"));
     let condition = |status: &serde_json::Value, kind: &str| {

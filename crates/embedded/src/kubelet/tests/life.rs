@@ -284,7 +284,7 @@ fn a_running_pod_that_is_deleted_fails_first_and_is_deleted_then() {
 }
 
 #[test]
-fn a_container_stops_as_fast_as_told_or_is_killed() {
+fn a_container_stops_in_the_set_time_or_is_killed() {
     let slow = |delay| KubeletOptions {
         stop_delay: delay,
         ..running_for("10s")

@@ -157,7 +157,7 @@ fn containers_stop_in_their_own_time_and_with_their_own_code() {
 }
 
 #[test]
-fn who_takes_a_pod_away_is_told_with_its_end() {
+fn a_deleted_pod_ends_with_the_deletions_reason() {
     let ends = |cause: &str| {
         let spec = json!({"disruption": {"delay": "1s", "cause": cause}});
         let told = play(by(&[("s", spec)]), "pod a\nuntil 9s");

@@ -61,7 +61,7 @@ fn a_pod_that_is_gone_is_forgotten() {
 }
 
 #[test]
-fn only_one_write_is_in_flight_and_what_changes_meanwhile_is_told_at_once() {
+fn only_one_write_is_in_flight_and_later_changes_follow_at_once() {
     check(
         running_for(500),
         "pod a node=hollow-0 restart=OnFailure fail-attempts=1

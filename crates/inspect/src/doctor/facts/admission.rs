@@ -123,25 +123,25 @@ const REQUESTS: [AdmittedRequest; 4] = [
         operation: "CREATE",
         group: "",
         resource: "pods",
-        consequence: "no Pod is made",
+        consequence: "no Pod is created",
     },
     AdmittedRequest {
         operation: "UPDATE",
         group: "",
         resource: "pods",
-        consequence: "no Pod that has ended is let go",
+        consequence: "no finalizer is removed from a terminated Pod",
     },
     AdmittedRequest {
         operation: "DELETE",
         group: "",
         resource: "pods",
-        consequence: "no Pod is stopped",
+        consequence: "no Pod is deleted",
     },
     AdmittedRequest {
         operation: "UPDATE",
         group: "batch",
         resource: "jobs/status",
-        consequence: "no Job's progress or end is written",
+        consequence: "no Job status is updated",
     },
 ];
 
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_mean_what_they_mean_to_an_api_server() {
+    fn webhook_rules_match_like_an_api_server() {
         let table = [
             (rule("CREATE UPDATE", "", "pods"), true, false),
             (rule("*", "*", "*/*"), true, true),

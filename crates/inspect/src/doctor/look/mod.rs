@@ -83,7 +83,7 @@ async fn jobs_and_pods(asker: &Asker, patient: &Patient) -> (Sight<JobFacts>, Si
         match &found {
             Ok(_) => pods.take(&format!("Pods of {place}"), held),
             Err(error) => pods.take(
-                &format!("Jobs of {place}, whose Pods these are"),
+                &format!("Jobs of {place} that own Pods"),
                 Err(error.clone()),
             ),
         }

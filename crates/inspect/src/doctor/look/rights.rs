@@ -31,7 +31,7 @@ pub(super) async fn look(asker: &Asker, patient: &Patient) -> Sight<RightFacts> 
     let mut sight = Sight::default();
     while let Some(answer) = answers.next().await {
         let is_last = answer.is_err();
-        sight.take("what may be done", answer.map(|right| vec![right]));
+        sight.take("rights", answer.map(|right| vec![right]));
         if is_last {
             break;
         }

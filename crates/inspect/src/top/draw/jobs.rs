@@ -78,7 +78,7 @@ pub(super) fn draw(model: &TopModel, pen: &mut Pen<'_>) {
     pen.line(1, &counts(jobs), Ink::Plain);
     let now = model.now.wall;
     let words = match jobs.rates.rate(now) {
-        0.0 => "no Pod has ended of late".to_owned(),
+        0.0 => "no Pods ended recently".to_owned(),
         ended => format!("Pods ended: {}", rate(ended)),
     };
     let end = pen.put(0, 2, &words, u16::MAX, Ink::Plain).max(LABEL * 2) + 2;
@@ -121,7 +121,7 @@ pub(super) fn draw(model: &TopModel, pen: &mut Pen<'_>) {
 fn nothing(model: &TopModel, trouble: Option<String>) -> String {
     match trouble {
         _ if model.jobs.is_known && model.jobs.counts().all > 0 => {
-            "No Job is of that state, namespace and name.".to_owned()
+            "No Job matches the filters.".to_owned()
         }
         _ if model.jobs.is_known => "There are no Jobs.".to_owned(),
         Some(trouble) => trouble,

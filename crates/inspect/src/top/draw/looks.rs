@@ -149,7 +149,7 @@ mod tests {
     };
 
     #[test]
-    fn states_are_told_apart_without_colour() {
+    fn states_differ_without_colour() {
         let states = CellState::ALL.map(Some).into_iter().chain([None]);
         for looks in [
             PLAIN,

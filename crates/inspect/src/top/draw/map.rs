@@ -128,7 +128,7 @@ pub(super) fn draw_bar(job: &JobDetails, pending: u32, layout: PageLayout, pen: 
     pen.labelled(
         layout.map_head,
         "Pods",
-        "a bar of all that it wants: it has no indexes",
+        "progress bar; this Job has no indexes",
         Ink::Plain,
     );
     let running = status.active.saturating_sub(pending);

@@ -74,19 +74,21 @@ fn silence(model: &TopModel, silence: &NoNews) -> String {
     let words = error.message.split_once(" is forbidden: ");
     let words = words.map_or(error.message.as_str(), |(_, words)| words);
     match error.code {
-        _ if silence.is_late => format!("! Jobs come late, as they may not be watched: {words}"),
-        0 => format!("! no news since {time}, tried again and again: {words}"),
+        _ if silence.is_late => {
+            format!("! Jobs are updated late, because you may not watch them: {words}")
+        }
+        0 => format!("! no update since {time}; retrying: {words}"),
         403 if model.scope == JobScope::All => {
             format!(
                 "! you may not list the Jobs of all namespaces (a: only {}): {words}",
                 model.home
             )
         }
-        401 => format!("! no news since {time}: {words}: {RENEW}"),
+        401 => format!("! no update since {time}: {words}: {RENEW}"),
         403 => format!(
             "! you may not list the Jobs of namespace {}: {words}",
             model.home
         ),
-        _ => format!("! no news since {time}: {words}"),
+        _ => format!("! no update since {time}: {words}"),
     }
 }

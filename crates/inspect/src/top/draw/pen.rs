@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_terminal_would_obey_is_not_put_and_what_does_not_fit_is_cut() {
+    fn control_characters_are_dropped_and_long_text_is_cut() {
         let looks = Looks {
             is_ascii: false,
             has_colour: false,

@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_over_is_not_running_whatever_was_seen_before() {
+    fn finished_indexes_are_not_running_whatever_was_seen_before() {
         let set = |text| IndexSet::parse(text, 100);
         let (running, pending, failed_once) = (set("2,4"), set("4,5"), set("0,3,5,6"));
         let sets = |is_over| {
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn who_looks_for_failures_goes_from_one_to_the_next() {
+    fn the_failure_key_goes_to_the_next_failure() {
         let mut sets = CellSets::default();
         sets.sets[CellState::Failed as usize] = IndexSet::parse("3,90", 100);
         sets.sets[CellState::Retry as usize] = IndexSet::parse("7", 100);

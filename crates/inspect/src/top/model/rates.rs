@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ended_between_two_looks_is_spread_over_the_time_between() {
+    fn pods_ended_between_two_reads_are_spread_over_the_time_between() {
         let mut history = RateHistory::default();
         history.add(30, Time::from_secs(100), Time::from_millis(103_000));
         assert_eq!(bars(&history, 5, 103), [0.0, 10.0, 10.0, 10.0, 0.0]);

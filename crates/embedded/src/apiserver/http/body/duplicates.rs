@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_are_told_in_the_order_of_the_text() {
+    fn duplicate_fields_are_reported_in_text_order() {
         let text = br#"{"b": 1, "a": [{"c": 1, "c": null}, {"d": {"e": "", "e": 2.5}}], "b": {"f": true}}"#;
         let unknown = ["a[1].d".to_owned()];
         assert_eq!(

@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_real_controller_writes_to_a_jobs_status_is_read() {
+    fn a_real_controllers_status_write_is_decoded() {
         let status = |body: &[u8]| read(body).unwrap()["status"].take();
         let met = |kind: &str| {
             json!({
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn zeros_of_a_container_are_told_as_in_json() {
+    fn zeros_of_a_container_are_decoded_as_in_json() {
         let at = [1 << 3, 0x80, 0x94, 0xeb, 0xdc, 0x03, 2 << 3, 0];
         let end = [vec![1 << 3, 0, 2 << 3, 0], bytes(6, &at), bytes(5, b"")].concat();
         let state = bytes(3, &end);

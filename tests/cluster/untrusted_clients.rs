@@ -78,7 +78,7 @@ async fn web_pages_are_not_served() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_has_a_token_comes_by_any_name() {
+async fn clients_with_a_token_may_use_any_host_name() {
     let users = Users::read("secret,ann,1,\"system:masters\"\n").expect("good tokens");
     let options = ClusterOptions {
         server: ServeOptions {

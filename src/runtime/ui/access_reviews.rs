@@ -1,11 +1,11 @@
-//! Whose a token is, and what they may list, as the API server says: asked for, and believed for a short time.
+//! Caches TokenReviews and SubjectAccessReviews for a short time.
 //!
-//! As long as Kubernetes' own servers believe it that ask for the same: 10 s for a token and a right (`CacheTTL` and
-//! `AllowCacheTTL` in `pkg/server/options/authentication.go` and `authorization.go` of `k8s.io/apiserver`), and 30 s for a
-//! right that is refused, as kubelets do (`authorization.webhook.cacheUnauthorizedTTL`). Nothing is kept on disk, and no
-//! token is told to anybody but the API server.
+//! The times are those of Kubernetes' own servers: 10 s for an authenticated token and an allowed access (`CacheTTL`
+//! and `AllowCacheTTL` in `pkg/server/options/authentication.go` and `authorization.go` of `k8s.io/apiserver`), 30 s
+//! for a denied access (`authorization.webhook.cacheUnauthorizedTTL` of the kubelet). Nothing is stored on disk, and
+//! tokens are sent to the API server only.
 //!
-//! Must not: know what is shown.
+//! Must not: know the content of the page.
 
 use std::{
     collections::HashMap,
@@ -27,27 +27,27 @@ use crate::{
     },
 };
 
-use super::door::Refused;
+use super::auth::Denied;
 
-/// How long it is believed whose a token is, and that somebody may do something.
-const BELIEVED: Duration = Duration::from_secs(10);
+/// Time to cache an authenticated token and an allowed access.
+const ALLOWED_TTL: Duration = Duration::from_secs(10);
 
-/// How long it is believed that somebody may not.
-const REFUSED: Duration = Duration::from_secs(30);
+/// Time to cache a denied access.
+const DENIED_TTL: Duration = Duration::from_secs(30);
 
-/// How many tokens are known at once: as many as pages are told of changes. The one asked about first goes.
+/// Maximum number of cached tokens: as many as streams. The oldest review is evicted first.
 const TOKENS_MAX: usize = 64;
 
-/// How many rights of one user are known at once: so many namespaces, several times over.
+/// Maximum number of cached accesses of one token: several kinds in the maximum number of namespaces.
 const RIGHTS_MAX: usize = 2_000;
 
-/// How many reviews are asked for at once.
+/// Maximum number of reviews in flight.
 const CALLS: usize = 8;
 
-/// How many tokens that nobody knows are asked about in a second: so that who guesses keeps the API server from nothing.
-const STRANGERS: u32 = 20;
+/// Maximum number of reviews of unknown tokens per second, so that guessing does not load the API server.
+const UNKNOWN_TOKENS_PER_SECOND: u32 = 20;
 
-/// How many pages of one token are told of changes: a person's tabs.
+/// Maximum number of streams of one token, for a user's browser tabs.
 const STREAMS_OF_ONE: usize = 16;
 
 /// A bearer token.
@@ -60,7 +60,7 @@ impl fmt::Debug for Token {
     }
 }
 
-/// What somebody may list, or not.
+/// A kind that the page lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum ListedKind {
     Jobs,
@@ -70,7 +70,7 @@ pub(super) enum ListedKind {
 }
 
 impl ListedKind {
-    /// Its group and its name.
+    /// Returns the API group and the resource name.
     fn resource(self) -> (&'static str, &'static str) {
         match self {
             Self::Jobs => ("batch", "jobs"),
@@ -90,85 +90,87 @@ impl fmt::Display for ListedKind {
     }
 }
 
-/// What is listed, and in which namespace if not in all.
+/// A kind and its namespace; no namespace means cluster-wide.
 type ListRight = (ListedKind, Option<CompactString>);
 
-/// See the module's text.
+/// The cache. A review is sent when no fresh result is cached.
 #[derive(Debug)]
-pub(super) struct Reviews {
+pub(super) struct AccessReviews {
     client: Client,
     known: Mutex<HashMap<Token, KnownToken>>,
     calls: Semaphore,
-    strangers: Mutex<Strangers>,
+    unknown_tokens: Mutex<UnknownTokens>,
 }
 
 #[derive(Debug)]
 struct KnownToken {
     at: Instant,
-    /// None if it is nobody's.
+    /// None if the API server rejected the token.
     user: Option<Arc<UserInfo>>,
     rights: HashMap<ListRight, (Instant, bool)>,
     streams: Arc<Semaphore>,
 }
 
-/// How many were asked about in the second that began then.
+/// The number of reviews of unknown tokens in the second since `since`.
 #[derive(Debug)]
-struct Strangers {
+struct UnknownTokens {
     since: Instant,
     count: u32,
 }
 
-impl Reviews {
-    /// Nothing is known yet.
+impl AccessReviews {
+    /// Returns an empty cache.
     pub(super) fn new(client: Client) -> Self {
         Self {
             client,
             known: Mutex::default(),
             calls: Semaphore::new(CALLS),
-            strangers: Mutex::new(Strangers {
+            unknown_tokens: Mutex::new(UnknownTokens {
                 since: instant(),
                 count: 0,
             }),
         }
     }
 
-    /// Whose a token is.
-    pub(super) async fn user(&self, token: &Token) -> Result<Arc<UserInfo>, Refused> {
+    /// Returns the user of a token.
+    pub(super) async fn user(&self, token: &Token) -> Result<Arc<UserInfo>, Denied> {
         if let Some(known) = self.known.lock().get(token)
-            && known.at.elapsed() < BELIEVED
+            && known.at.elapsed() < ALLOWED_TTL
         {
-            return known.user.clone().ok_or(Refused::NobodysToken);
+            return known.user.clone().ok_or(Denied::InvalidToken);
         }
-        if !self.is_somebodys(token) {
-            self.count_stranger()?;
+        if !self.has_user(token) {
+            self.count_unknown_token()?;
         }
         let answer = self.ask(token_review(&token.0)).await?;
-        let user = decode_token_review(&answer).map_err(odd)?.map(Arc::new);
-        self.learn(token, user.clone());
-        user.ok_or(Refused::NobodysToken)
+        let user = decode_token_review(&answer)
+            .map_err(undecodable)?
+            .map(Arc::new);
+        self.store(token, user.clone());
+        user.ok_or(Denied::InvalidToken)
     }
 
-    fn is_somebodys(&self, token: &Token) -> bool {
+    fn has_user(&self, token: &Token) -> bool {
         let known = self.known.lock();
         known.get(token).is_some_and(|known| known.user.is_some())
     }
 
-    fn count_stranger(&self) -> Result<(), Refused> {
-        let mut strangers = self.strangers.lock();
-        if strangers.since.elapsed() >= Duration::from_secs(1) {
-            *strangers = Strangers {
+    fn count_unknown_token(&self) -> Result<(), Denied> {
+        let mut unknown_tokens = self.unknown_tokens.lock();
+        if unknown_tokens.since.elapsed() >= Duration::from_secs(1) {
+            *unknown_tokens = UnknownTokens {
                 since: instant(),
                 count: 0,
             };
         }
-        strangers.count += 1;
-        match strangers.count > STRANGERS {
-            true => Err(Refused::TooManyTokens),
+        unknown_tokens.count += 1;
+        match unknown_tokens.count > UNKNOWN_TOKENS_PER_SECOND {
+            true => Err(Denied::TooManyTokens),
             false => Ok(()),
         }
     }
 
-    fn learn(&self, token: &Token, user: Option<Arc<UserInfo>>) {
+    fn store(&self, token: &Token, user: Option<Arc<UserInfo>>) {
         let mut known = self.known.lock();
         if let Some(before) = known.get_mut(token) {
             if before.user != user {
@@ -178,40 +180,40 @@ impl Reviews {
             return;
         }
         if known.len() >= TOKENS_MAX {
-            // One that is nobody's goes before one that somebody uses.
+            // Rejected tokens are evicted before tokens in use.
             let first = known
                 .iter()
                 .min_by_key(|(_, it)| (it.user.is_some(), it.at));
             let first = first.map(|(token, _)| token.clone());
             first.and_then(|first| known.remove(&first));
         }
-        let learned = KnownToken {
+        let stored = KnownToken {
             at: instant(),
             user,
             rights: HashMap::new(),
             streams: Arc::new(Semaphore::new(STREAMS_OF_ONE)),
         };
-        known.insert(token.clone(), learned);
+        known.insert(token.clone(), stored);
     }
 
-    /// Whether whoever has this token may list something, in one namespace or in all.
-    pub(super) async fn may(
+    /// Returns true if the token's user may list the kind in one namespace, or cluster-wide.
+    pub(super) async fn may_list(
         &self,
         token: &Token,
-        what: ListedKind,
+        kind: ListedKind,
         namespace: Option<&str>,
-    ) -> Result<bool, Refused> {
+    ) -> Result<bool, Denied> {
         let user = self.user(token).await?;
-        let right: ListRight = (what, namespace.map(CompactString::from));
+        let right: ListRight = (kind, namespace.map(CompactString::from));
         if let Some(known) = self.known.lock().get(token)
             && let Some((at, may)) = known.rights.get(&right)
-            && at.elapsed() < if *may { BELIEVED } else { REFUSED }
+            && at.elapsed() < if *may { ALLOWED_TTL } else { DENIED_TTL }
         {
             return Ok(*may);
         }
-        let (group, resource) = what.resource();
+        let (group, resource) = kind.resource();
         let call = access_review(&user, group, resource, namespace);
-        let may = decode_access_review(&self.ask(call).await?).map_err(odd)?;
+        let may = decode_access_review(&self.ask(call).await?).map_err(undecodable)?;
         if let Some(known) = self.known.lock().get_mut(token)
             && known.user.as_ref() == Some(&user)
         {
@@ -223,30 +225,34 @@ impl Reviews {
         Ok(may)
     }
 
-    /// Room for one more page of whoever has this token.
-    pub(super) fn stream(&self, token: &Token) -> Result<OwnedSemaphorePermit, Refused> {
+    /// Takes one of the token's stream permits.
+    pub(super) fn stream(&self, token: &Token) -> Result<OwnedSemaphorePermit, Denied> {
         let known = self.known.lock();
         let streams = known.get(token).map(|known| Arc::clone(&known.streams));
-        let streams = streams.ok_or(Refused::NobodysToken)?;
-        streams.try_acquire_owned().map_err(|_| Refused::Full)
+        let streams = streams.ok_or(Denied::InvalidToken)?;
+        streams
+            .try_acquire_owned()
+            .map_err(|_| Denied::TooManyStreams)
     }
 
-    async fn ask(&self, call: Call) -> Result<bytes::Bytes, Refused> {
-        // It is never closed.
+    async fn ask(&self, call: Call) -> Result<bytes::Bytes, Denied> {
+        // The semaphore is never closed.
         let _one_of_few = self.calls.acquire().await;
         let answer = self.client.send(&call).await;
-        answer.map_err(|error| Refused::Unknown(told(&error)))
+        answer.map_err(|error| Denied::ReviewFailed(describe(&error)))
     }
 }
 
-/// What went wrong with a review. Whoever runs lakh is to know what is missing.
-fn told(error: &ApiError) -> String {
+/// Describes a failed review. For 403 it names the right that lakh lacks.
+fn describe(error: &ApiError) -> String {
     match error.code {
-        403 => format!("lakh itself may not ask whose tokens are and what they may: {error}"),
+        403 => {
+            format!("lakh lacks the right to create tokenreviews or subjectaccessreviews: {error}")
+        }
         _ => error.to_string(),
     }
 }
 
-fn odd(error: serde_json::Error) -> Refused {
-    Refused::Unknown(format!("the answer to a review cannot be read: {error}"))
+fn undecodable(error: serde_json::Error) -> Denied {
+    Denied::ReviewFailed(format!("invalid response to a review: {error}"))
 }

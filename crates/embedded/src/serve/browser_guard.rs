@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_by_a_name_of_this_machine_is_served() {
+    fn requests_with_a_loopback_host_are_served() {
         for host in ["127.0.0.1:80", "127.0.0.2", "localhost", "LocalHost:9"] {
             assert!(!is_refused(host, None, false), "{host}");
         }
