@@ -244,7 +244,7 @@ async fn top_without_a_terminal_fails() {
     assert!(run(command).contains("top needs a terminal"));
     let mut command = support::lakh(&["top", "-n", "a/b", "--kubeconfig"]);
     command.arg(&config);
-    assert!(run(command).contains("--namespace a/b: is no name"));
+    assert!(run(command).contains("--namespace a/b: must be a valid object name"));
     assert!(run(support::lakh(&["top", "-A", "-n", "a"])).contains("cannot be used with"));
     if kubectl::is_installed() {
         let plug_in = folder.path().join("kubectl-lakh");

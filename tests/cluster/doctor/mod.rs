@@ -460,11 +460,11 @@ async fn without_a_server_or_with_odd_flags_there_is_nothing_to_see() {
         ("--service-account=lakh", "must be NAMESPACE/NAME"),
         (
             "--service-account=lakh-system/L",
-            "--service-account L: is no name",
+            "--service-account L: must be a valid object name",
         ),
         (
             "--leader-elect-resource-name=..",
-            "--leader-elect-resource-name ..: is no name",
+            "--leader-elect-resource-name ..: must be a valid object name",
         ),
     ] {
         let said = output(&nowhere, &[flag]).await;

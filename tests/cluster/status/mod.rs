@@ -300,7 +300,7 @@ async fn a_job_that_cannot_be_seen_ends_with_2() {
         (
             &config,
             &["why", "main", "-n", "a/b"],
-            "--namespace a/b: is no name",
+            "--namespace a/b: must be a valid object name",
         ),
         (&config, &["status", "main", "--timeout", "3s"], "--watch"),
         (
