@@ -30,6 +30,7 @@ const OF_OTHERS: &[&str] = &[
     "docs/load-tests.md",
     "loadtest/kwok/README.md",
     "CONTRIBUTING.md",
+    "docs/restore.md",
 ];
 
 /// Flags of other programs that documents name without their programs.
