@@ -1,4 +1,4 @@
-//! Decodes labels and label selectors; [`crate::model`] matches them.
+//! Decodes labels and label selectors; [`lakh_model`] matches them.
 
 use std::{fmt, marker::PhantomData};
 

@@ -2,7 +2,7 @@
 //!
 //! A Job's sync reads its gang objects here. As upstream, their changes do not queue a Job.
 //!
-//! Must not: decide which of them a Job needs; that is [`crate::decide`].
+//! Must not: decide which of them a Job needs; that is [`lakh_core::decide`].
 
 use lakh_model::{GangFacts, GangObject, JobKey, PodGroup, Uid, Workload};
 use lakh_wire::{

@@ -45,7 +45,7 @@ impl PodDecoder {
     }
 
     /// Decodes a line of a Pod watch in one pass. Returns `None` for any other line and for a malformed one;
-    /// [`decode_watch_line`](super::decode_watch_line) handles those.
+    /// [`decode_watch_line`](crate::decode_watch_line) handles those.
     pub fn decode_line<'a>(&self, line: &'a [u8]) -> Option<PodEvent<'a>> {
         let PodLine { kind, object } = json::read(line).ok()?;
         match kind {
