@@ -525,7 +525,7 @@ async fn where_gangs_are_not_served_the_controller_does_not_start() {
 fn gates_that_are_no_good_are_refused() {
     for command in ["controller", "local"] {
         for (gate, why) in [
-            ("Nonsense=true", "unknown gate Nonsense"),
+            ("Nonsense=true", "unknown feature gate Nonsense"),
             ("WorkloadWithJob=maybe", "must be true or false"),
             ("WorkloadWithJob", "must be NAME=true or NAME=false"),
         ] {

@@ -43,7 +43,10 @@ async fn no_token_is_in_the_log() {
     job_when(&client, "main", |job| is(job, "Complete")).await;
     drop(controller);
     let log = fs::read_to_string(path("log")).expect("it was written");
-    assert!(log.contains("\"leading\""), "it says little: {log}");
+    assert!(
+        log.contains("\"became the leader\""),
+        "it says little: {log}"
+    );
     assert!(!log.contains(TOKEN), "{log}");
     cluster.shutdown().await;
 }

@@ -46,6 +46,7 @@ pub(super) const PRETENDERS: &[(&str, &str, &str)] = &[
              *" label configmap lakh-dashboard grafana_dashboard=1") ;;
              *" target/kwok.kubeconfig "*) ;;
              *" auth can-i "*) kubectl "$@" || test $? = 1 ;;
+             "lakh "*) shift; exec lakh "$@" ;;
              *" -w") timeout 2 kubectl "$@" || test $? = 124 ;;
              *)
                # A server that was started just before has a file by which it is found.
@@ -87,7 +88,7 @@ pub(super) const PRETENDERS: &[(&str, &str, &str)] = &[
         "it is what runs this test, and would build everything again: that targets and modules are there is checked; \
          what is to run lakh runs it",
         r#"case "$*" in
-             "install --path . --locked") test -f "$PROJECT/Cargo.lock"; exit ;;
+             "install --path . --locked" | "install --path crates/inspect --locked") test -f "$PROJECT/Cargo.lock"; exit ;;
              "run --release -- "*) shift 3; exec lakh "$@" ;;
              "run --release -p lakh-loadtest -- "*) shift 5; exec lakh-loadtest "$@" ;;
            esac
